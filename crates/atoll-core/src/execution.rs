@@ -1,0 +1,94 @@
+//! What one execution gave back: the JSON contract of `atoll run --json`. Absent values are `null`, never missing.
+
+use crate::choice::{Language, Tier};
+use crate::id::{ContextId, ExecutionId, SandboxId};
+use crate::outcome::Outcome;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    pub execution_id: ExecutionId,
+    pub sandbox_id: SandboxId,
+    pub context_id: ContextId,
+    pub language: Language,
+    pub tier: Tier,
+    pub outcome: Outcome,
+    pub exit_code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub truncated: Truncated,
+    pub results: Vec<RichResult>,
+    pub error: Option<CodeError>,
+    pub hint: Option<Hint>,
+    pub files: Vec<OutputFile>,
+    pub findings: Vec<Finding>,
+    pub usage: Usage,
+    pub receipt: Receipt,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Truncated {
+    pub stdout: bool,
+    pub stderr: bool,
+    pub results: bool,
+}
+
+/// One value shown by the code, in every form the code offered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RichResult {
+    pub main: bool,
+    pub data: Map<String, Value>,
+    pub chart: Option<Value>,
+}
+
+/// What the tenant's program raised. A result, never an error of ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeError {
+    pub name: String,
+    pub value: String,
+    pub traceback: Vec<String>,
+}
+
+/// What was refused, by which rule, and what to do instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hint {
+    pub refused: String,
+    pub rule: String,
+    pub instead: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputFile {
+    pub path: String,
+    pub size: u64,
+    pub sha256: String,
+    pub media_type: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub rule: String,
+    pub severity: String,
+    pub line: u32,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub wall_ms: u64,
+    pub cpu_ms: u64,
+    pub peak_memory_bytes: u64,
+    pub output_bytes: u64,
+    pub net_in_bytes: u64,
+    pub net_out_bytes: u64,
+}
+
+/// Facts read back from the kernel about the walls that were up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub tier: Tier,
+    pub layers: Map<String, Value>,
+    pub template: String,
+    pub policy: Option<String>,
+}

@@ -1,0 +1,17 @@
+//! The words of Atoll: limits, outcomes, executions, and the frames that cross a wall.
+//!
+//! No I/O, no async, no unsafe. Every other crate depends on this one; it depends on none of them.
+
+pub mod choice;
+pub mod execution;
+pub mod id;
+pub mod limits;
+pub mod outcome;
+pub mod quantity;
+pub mod wire;
+
+pub use choice::{Language, ProfileName, Tier};
+pub use execution::Execution;
+pub use id::{ContextId, ExecutionId, SandboxId};
+pub use limits::Limits;
+pub use outcome::{EndReason, Outcome};

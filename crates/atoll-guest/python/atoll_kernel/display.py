@@ -1,0 +1,106 @@
+"""IPython's display machinery, ending in a `Report` instead of a terminal.
+
+Three small classes for three seams of IPython: the formatter (object to MIME bundle, with the kinds that
+E2B clients know on top), the hook for the value of a cell's last expression, and the publisher behind
+`display()`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.formatters import DisplayFormatter
+
+from atoll_kernel.report import CHART
+
+TABLE = "e2b/data"
+JSON = "application/json"
+MAX_JSON_CHARS = 1 << 20
+
+
+class Formatter(DisplayFormatter):
+    """Adds the rows of a table, the chart behind a figure, and JSON for lists and dicts."""
+
+    def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
+        if type(obj) in _SCALARS and not include and not exclude and not self._has_custom_text(type(obj)):
+            return {"text/plain": self.formatters["text/plain"](obj)}, {}
+        data, metadata = super().format(obj, include, exclude)
+        if data:
+            data.update(_extras(obj))
+        return data, metadata
+
+    def _has_custom_text(self, kind: type) -> bool:
+        return any(kind in formatter.type_printers for formatter in self._rich_formatters())
+
+    def _rich_formatters(self) -> list[Any]:
+        return [formatter for mime, formatter in self.formatters.items() if mime != "text/plain"]
+
+
+class Hook(DisplayHook):
+    """`sys.displayhook` of a cell: the value goes to the host, `_` and `Out` are kept, nothing is printed."""
+
+    def quiet(self) -> bool:
+        cell = self.shell.history_manager.input_hist_parsed[-1]
+        return ";" in cell and bool(self.semicolon_at_end_of_expression(cell))
+
+    def write_output_prompt(self) -> None:
+        """A context has no prompt."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
+        self.shell.report.result(format_dict, main=True)
+
+    def log_output(self, format_dict: dict[str, Any]) -> None:
+        """Not kept a second time: `Out` holds the object, the host has its text."""
+
+    def finish_displayhook(self) -> None:
+        self._is_active = False
+
+
+class Publisher(DisplayPublisher):
+    """`display()`, `update_display()` and everything built on them."""
+
+    def publish(
+        self,
+        data: dict[str, Any],
+        metadata: Any = None,
+        source: Any = None,
+        *,
+        transient: dict[str, Any] | None = None,
+        update: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        display_id = (transient or {}).get("display_id")
+        self.shell.report.result(data, main=False, display_id=display_id, update=update)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """What was sent stays sent."""
+
+
+_SCALARS = frozenset({int, float, complex, bool, str, bytes})
+
+
+def _extras(obj: Any) -> dict[str, Any]:
+    if isinstance(obj, (list, dict)):
+        return _strict_json(obj)
+    package = type(obj).__module__.partition(".")[0]
+    if package == "pandas":
+        from atoll_kernel import tables
+
+        return {TABLE: columns} if (columns := tables.columns_of(obj)) else {}
+    if package == "matplotlib" and hasattr(obj, "savefig"):
+        from atoll_kernel import figures
+
+        return {CHART: chart} if (chart := figures.chart_of(obj)) else {}
+    return {}
+
+
+def _strict_json(obj: list | dict) -> dict[str, Any]:
+    """The object itself if it is JSON already; nothing is bent to fit."""
+    try:
+        text = json.dumps(obj, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return {JSON: json.loads(text)} if len(text) <= MAX_JSON_CHARS else {}

@@ -1,0 +1,98 @@
+"""The matplotlib backend of a context: figures become results instead of windows.
+
+Loaded by matplotlib itself (as `module://atoll_kernel.figures`), never before user code imported it.
+`plt.show()` and the end of a cell send every open figure once, in order, and close it.
+"""
+
+from __future__ import annotations
+
+import io
+import weakref
+from typing import Any
+
+from IPython.display import display
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.backend_bases import FigureManagerBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from atoll_kernel.plain import plain
+
+DPI = 150
+MAX_SIDE_PIXELS = 16_000
+MAX_CHART_POINTS = 20_000
+
+_shown: weakref.WeakSet[Figure] = weakref.WeakSet()
+
+
+class FigureManager(FigureManagerBase):
+    def show(self) -> None:
+        """`fig.show()`."""
+        _show_once(self.canvas.figure)
+
+    @classmethod
+    def pyplot_show(cls, *args: Any, **kwargs: Any) -> None:
+        show()
+
+
+class FigureCanvas(FigureCanvasAgg):
+    manager_class = FigureManager
+
+
+def show(*args: Any, **kwargs: Any) -> None:
+    """`plt.show()`."""
+    try:
+        for manager in Gcf.get_all_fig_managers():
+            _show_once(manager.canvas.figure)
+    finally:
+        Gcf.destroy_all()
+
+
+def finish(shell: Any) -> None:
+    """The end of a cell. A figure that cannot be drawn is the cell's error, unless it already has one."""
+    try:
+        show()
+    except Exception as error:
+        shell.note(error, replace=False)
+    _shown.clear()
+
+
+def png_of(figure: Figure) -> bytes | None:
+    """The figure as it would be saved, or None if there is nothing on it."""
+    if not (figure.axes or figure.lines or figure.texts or figure.images or figure.patches or figure.subfigs):
+        return None
+    _shown.add(figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_dpi_of(figure), bbox_inches="tight")
+    return buffer.getvalue()
+
+
+def chart_of(figure: Figure) -> Any | None:
+    """The data behind the drawing, for clients that draw it themselves; None if it cannot be told."""
+    if _points_of(figure) > MAX_CHART_POINTS:
+        return None
+    try:
+        from e2b_charts import chart_figure_to_dict
+
+        return plain(chart_figure_to_dict(figure)) or None
+    except Exception:
+        return None
+
+
+def _show_once(figure: Figure) -> None:
+    if figure in _shown:
+        return
+    if (png := png_of(figure)) is not None:
+        data = {"text/plain": repr(figure), "image/png": png, "e2b/chart": chart_of(figure)}
+        display(data, raw=True)
+
+
+def _dpi_of(figure: Figure) -> float:
+    longest = max(figure.get_size_inches())
+    return min(DPI, MAX_SIDE_PIXELS / longest)
+
+
+def _points_of(figure: Figure) -> int:
+    lines = sum(len(line.get_xdata(orig=False)) for axes in figure.axes for line in axes.lines)
+    marks = sum(len(group.get_offsets()) for axes in figure.axes for group in axes.collections)
+    return lines + marks

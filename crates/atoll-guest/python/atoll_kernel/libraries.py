@@ -1,0 +1,111 @@
+"""What popular libraries need so that they behave without a screen and a keyboard.
+
+Each adaptation runs right after user code imported the library (`hooks`), so none is ever imported for it.
+The figures themselves are in `figures`, fonts in `fonts`; here is only who gets adapted and when.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import ModuleType
+from typing import Any
+
+from traitlets import Any as TraitAny
+from traitlets.config.configurable import Configurable
+
+from atoll_kernel import hooks, streams
+
+BACKEND = "module://atoll_kernel.figures"
+
+
+class InlineBackend(Configurable):
+    """Notebooks configure the backend of Jupyter: taken and ignored."""
+
+    figure_format = TraitAny().tag(config=True)
+    figure_formats = TraitAny().tag(config=True)
+    print_figure_kwargs = TraitAny().tag(config=True)
+    close_figures = TraitAny().tag(config=True)
+    rc = TraitAny().tag(config=True)
+
+
+def await_all(shell: Any) -> None:
+    """Registers every adaptation."""
+    hooks.after_import("matplotlib", _keep_our_backend)
+    hooks.after_import("matplotlib.pyplot", _keep_pyplot_backend)
+    hooks.after_import("matplotlib.font_manager", _add_fallback_fonts)
+    hooks.after_import("getpass", _refuse_passwords)
+    hooks.after_import("multiprocessing.context", _fork_by_default)
+    hooks.after_import("PIL.Image", _show_images)
+    shell.configurables.append(InlineBackend(parent=shell))
+    png = shell.display_formatter.formatters["image/png"]
+    png.for_type_by_name("matplotlib.figure", "Figure", _figure_png)
+
+
+def show_open_figures(shell: Any) -> None:
+    """At the end of a cell: every figure that pyplot still holds is shown, then closed."""
+    pylab = sys.modules.get("matplotlib._pylab_helpers")
+    if pylab is None:
+        return
+    if pylab.Gcf.figs or "atoll_kernel.figures" in sys.modules:
+        from atoll_kernel import figures
+
+        figures.finish(shell)
+
+
+def _figure_png(figure: Any) -> bytes | None:
+    from atoll_kernel import figures
+
+    return figures.png_of(figure)
+
+
+def _keep_our_backend(matplotlib: ModuleType) -> None:
+    """Code that asks for `Agg`, `TkAgg` or anything else gets figures that are captured."""
+    matplotlib.use(BACKEND)
+
+    @functools.wraps(matplotlib.use)
+    def use(backend: str, *, force: bool = True) -> None: ...
+
+    matplotlib.use = use  # type: ignore[attr-defined]
+
+
+def _keep_pyplot_backend(pyplot: ModuleType) -> None:
+    switch = pyplot.switch_backend
+
+    @functools.wraps(switch)
+    def switch_backend(newbackend: str) -> None:
+        if pyplot._backend_mod is None:
+            switch(BACKEND)
+
+    pyplot.switch_backend = switch_backend  # type: ignore[attr-defined]
+
+
+def _add_fallback_fonts(font_manager: ModuleType) -> None:
+    from atoll_kernel import fonts
+
+    fonts.add_fallbacks(font_manager)
+
+
+def _refuse_passwords(getpass: ModuleType) -> None:
+    getpass.getpass = streams.no_input  # type: ignore[attr-defined]
+
+
+def _fork_by_default(context: ModuleType) -> None:
+    """Functions defined in a cell reach a worker by fork only; newer Pythons would start a fresh one."""
+    context._default_context._default_context = context._concrete_contexts["fork"]
+
+
+def _show_images(image: ModuleType) -> None:
+    """`show()` displays instead of starting a viewer; so does saving to a file, as E2B clients expect."""
+    from IPython.display import display
+
+    save = image.Image.save
+
+    @functools.wraps(save)
+    def save_and_display(self: Any, fp: Any, *args: Any, **kwargs: Any) -> None:
+        save(self, fp, *args, **kwargs)
+        if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(fp, "write"):
+            display(self)
+
+    image.Image.show = lambda self, *args, **kwargs: display(self)
+    image.Image.save = save_and_display

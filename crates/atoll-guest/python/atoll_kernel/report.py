@@ -1,0 +1,92 @@
+"""What one execution tells the host: results as they come, at most one error, then `done`.
+
+Turns MIME bundles into frames and keeps the limits of an execution (number of results, size of a frame). It
+does not decide what is shown: IPython's display machinery (`display`) and the figures call it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from atoll_kernel.frames import MAX_FRAME_BYTES, Channel, FrameTooLong
+from atoll_kernel.plain import base64_of, plain
+
+MAX_RESULTS = 1000
+CHART = "e2b/chart"
+
+_BASE64_KINDS = ("image/", "audio/", "video/", "application/pdf")
+_TEXT_KINDS = ("image/svg+xml",)
+
+
+class Report:
+    """The outgoing side of one execution. A muted report sends no results."""
+
+    def __init__(self, channel: Channel | None, execution_id: str, muted: bool = False) -> None:
+        self._channel = channel
+        self._id = execution_id
+        self._muted = muted
+        self._results = 0
+
+    def result(
+        self, bundle: dict[str, Any], main: bool, display_id: str | None = None, update: bool = False
+    ) -> None:
+        """One value shown by the code, in every form it offered."""
+        if self._muted or not bundle:
+            return
+        self._results += 1
+        if self._results > MAX_RESULTS:
+            self._muted = True
+            self._send({"type": "dropped", "id": self._id, "bytes": 0})
+            return
+        message = self._result_message(bundle, main)
+        if display_id is not None:
+            message.update(display_id=display_id, update=update)
+        self._send(message)
+
+    def error(self, description: dict[str, Any]) -> None:
+        self._send({"type": "error", "id": self._id, **description})
+
+    def done(self, exit_code: int | None, count: int) -> None:
+        self._send({"type": "done", "id": self._id, "exit_code": exit_code, "count": count})
+        self.close()
+
+    def close(self) -> None:
+        """From now on nothing is sent: a thread that outlives its cell has nobody to show things to."""
+        self._channel = None
+
+    def _result_message(self, bundle: dict[str, Any], main: bool) -> dict[str, Any]:
+        data = {str(mime): wire_value(str(mime), value) for mime, value in bundle.items()}
+        chart = data.pop(CHART, None)
+        return {"type": "result", "id": self._id, "main": main, "data": data, "chart": chart}
+
+    def _send(self, message: dict[str, Any]) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        size = _least_size(message)
+        try:
+            if size > MAX_FRAME_BYTES:
+                raise FrameTooLong(size)
+            channel.send(message)
+        except FrameTooLong as error:
+            channel.send({"type": "dropped", "id": self._id, "bytes": error.size})
+
+
+def wire_value(mime: str, value: Any) -> Any:
+    """Text as it is, binary kinds as base64 without line breaks, anything else as plain JSON."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "backslashreplace") if _is_text(mime) else base64_of(value)
+    if not isinstance(value, str):
+        return plain(value)
+    if mime.startswith(_BASE64_KINDS) and mime not in _TEXT_KINDS:
+        return "".join(value.split())
+    return value
+
+
+def _is_text(mime: str) -> bool:
+    return mime.startswith("text/") or mime in _TEXT_KINDS
+
+
+def _least_size(message: dict[str, Any]) -> int:
+    """A lower bound of the frame's size, to refuse a giant text before it is copied."""
+    return sum(len(value) for value in message.get("data", {}).values() if isinstance(value, str))

@@ -1,0 +1,131 @@
+"""MIME bundles: what a value becomes on its way to the host."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from harness import Kernel
+
+PIXEL = "b'\\x89PNG' + b'0' * 100"
+
+
+def data_of(kernel: Kernel, code: str) -> dict[str, Any]:
+    run = kernel.run(code)
+    assert run.error is None, run.traceback
+    (result,) = run.results
+    return result["data"]
+
+
+def test_display_is_not_the_main_result(kernel: Kernel) -> None:
+    run = kernel.run("display(1)\n2")
+    assert [(result["main"], result["data"]["text/plain"]) for result in run.results] == [
+        (False, "1"),
+        (True, "2"),
+    ]
+
+
+def test_rich_objects(kernel: Kernel) -> None:
+    kernel.run("from IPython.display import HTML, Markdown, Latex, SVG, Javascript, Image, display")
+    assert data_of(kernel, "HTML('<b>x</b>')")["text/html"] == "<b>x</b>"
+    assert data_of(kernel, "Markdown('*x*')")["text/markdown"] == "*x*"
+    assert data_of(kernel, "Latex('$x$')")["text/latex"] == "$x$"
+    assert data_of(kernel, "Javascript('1')")["application/javascript"] == "1"
+    assert data_of(kernel, "SVG('<svg/>')")["image/svg+xml"].startswith("<svg")
+
+
+def test_binary_is_base64_without_line_breaks(kernel: Kernel) -> None:
+    kernel.run("from IPython.display import Image")
+    image = data_of(kernel, f"Image({PIXEL}, format='png')")["image/png"]
+    assert base64.b64decode(image, validate=True).startswith(b"\x89PNG")
+    raw = data_of(
+        kernel,
+        f"class C:\n    def _repr_png_(self): return {PIXEL}\n    def _repr_pdf_(self): return b'%PDF'\nC()",
+    )
+    assert base64.b64decode(raw["image/png"], validate=True).startswith(b"\x89PNG")
+    assert base64.b64decode(raw["application/pdf"], validate=True) == b"%PDF"
+
+
+def test_unknown_kinds_pass_through(kernel: Kernel) -> None:
+    code = "class C:\n    def _repr_mimebundle_(self, **kw): return {'x/y': 'z', 'application/vnd.a+json': {'a': 1}}\nC()"
+    data = data_of(kernel, code)
+    assert data["x/y"] == "z" and data["application/vnd.a+json"] == {"a": 1}
+
+
+def test_lists_and_dicts_carry_json(kernel: Kernel) -> None:
+    assert data_of(kernel, "{'a': [1, None]}")["application/json"] == {"a": [1, None]}
+    assert "application/json" not in data_of(kernel, "[object]")
+    assert "application/json" not in data_of(kernel, "[float('nan')]")
+    assert "application/json" not in data_of(kernel, "(1, 2)")
+
+
+def test_display_ids_and_updates(kernel: Kernel) -> None:
+    run = kernel.run("h = display('a', display_id='my')\nh.update('b')\ndisplay('c')")
+    shown = [(r["data"]["text/plain"], r.get("display_id"), r.get("update")) for r in run.results]
+    assert shown == [("'a'", "my", False), ("'b'", "my", True), ("'c'", None, None)]
+
+
+def test_clear_output_prints_nothing(kernel: Kernel) -> None:
+    run = kernel.run("from IPython.display import clear_output\nclear_output(wait=True)")
+    assert run.stdout == "" and run.error is None
+
+
+def test_a_formatter_for_a_simple_type(kernel: Kernel) -> None:
+    kernel.run(
+        "f = get_ipython().display_formatter.formatters\nf['text/html'].for_type(int, lambda n: f'<i>{n}</i>')"
+    )
+    assert data_of(kernel, "5")["text/html"] == "<i>5</i>"
+    kernel.run("f['text/plain'].for_type(float, lambda n, p, c: p.text('real'))")
+    assert data_of(kernel, "5.0")["text/plain"] == "real"
+    kernel.run("%precision 2")
+    assert data_of(kernel, "3.14159")["text/plain"] in ("3.14", "real")
+
+
+def test_a_repr_that_fails_is_an_error(kernel: Kernel) -> None:
+    run = kernel.run("class C:\n    def __repr__(self): raise ValueError('no')\nC()")
+    assert run.error is not None and run.error["value"] == "no"
+
+
+def test_data_frames(kernel: Kernel) -> None:
+    kernel.run("import pandas as pd, numpy as np, datetime")
+    data = data_of(
+        kernel,
+        "pd.DataFrame({'n': [1, 2], 'f': [1.5, np.nan], 's': ['x', None], 't': [pd.Timestamp('2024-01-02'), pd.NaT],"
+        " 'i': pd.array([1, None], dtype='Int64'), 3: [datetime.date(2024, 1, 2), None]})",
+    )
+    assert data["e2b/data"] == {
+        "n": [1, 2],
+        "f": [1.5, None],
+        "s": ["x", None],
+        "t": ["2024-01-02T00:00:00", None],
+        "i": [1, None],
+        "3": ["2024-01-02", None],
+    }
+    assert "<table" in data["text/html"] and "2024-01-02" in data["text/plain"]
+
+
+def test_series(kernel: Kernel) -> None:
+    kernel.run("import pandas as pd")
+    assert data_of(kernel, "pd.Series([1, 2], name='a')")["e2b/data"] == {"a": [1, 2]}
+
+
+def test_strange_tables(kernel: Kernel) -> None:
+    kernel.run("import pandas as pd")
+    assert data_of(kernel, "pd.DataFrame([[1, 2]], columns=['a', 'a'])")["text/plain"]
+    assert data_of(kernel, "pd.DataFrame({('a', 'b'): [1]})")["e2b/data"] == {"a_b": [1]}
+    assert data_of(kernel, "pd.DataFrame({'o': [object, [1], 1 + 2j]})")["e2b/data"]["o"][1] == [1]
+    assert "e2b/data" not in data_of(kernel, "pd.Timestamp('2024-01-01')")
+
+
+def test_big_tables_come_without_data(kernel: Kernel) -> None:
+    kernel.run("import pandas as pd")
+    assert "e2b/data" not in data_of(kernel, "pd.DataFrame({'a': range(10_001)})")
+    assert "e2b/data" not in data_of(kernel, "pd.DataFrame({'a': ['x' * 1000] * 2000})")
+    assert len(data_of(kernel, "pd.DataFrame({'a': range(10_000)})")["e2b/data"]["a"]) == 10_000
+
+
+def test_pillow_images(kernel: Kernel) -> None:
+    kernel.run("from PIL import Image\nim = Image.new('RGB', (4, 4))")
+    assert "image/png" in data_of(kernel, "im.show()")
+    assert "image/png" in data_of(kernel, "im.save('x.png')")
+    assert kernel.run("import io; im.save(io.BytesIO(), format='png')").results == []

@@ -1,0 +1,74 @@
+"""stdout and stderr: captured at the descriptors, repaired after each cell."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from harness import Kernel
+
+
+def test_both_streams(kernel: Kernel) -> None:
+    run = kernel.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nprint('no newline', end='')")
+    assert run.stdout == "out\nno newline" and run.stderr == "err\n"
+
+
+def test_output_below_python_is_captured(kernel: Kernel) -> None:
+    run = kernel.run(
+        "import os, subprocess\nos.write(1, b'raw\\n')\nos.system('echo sys')\nsubprocess.run(['echo', 'sub'])"
+    )
+    assert run.stdout == "raw\nsys\nsub\n"
+
+
+def test_a_lot_of_output(kernel: Kernel) -> None:
+    assert len(kernel.run("for _ in range(20_000): print('x' * 99)").stdout) == 2_000_000
+
+
+def test_output_comes_while_the_cell_runs(kernel: Kernel, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    kernel.start("print('now')\nopen('gate').read()\nprint('later')")
+    kernel.wait_for_output("now")
+    (tmp_path / "gate").write_text("open")
+    assert kernel.finish().stdout == "now\nlater\n"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "sys.stdout.close()",
+        "sys.__stdout__.close()",
+        "sys.stdout.detach()",
+        "sys.stdout = None",
+        "sys.stdout = object()",
+        "del sys.stdout",
+        "os.close(1)",
+        "os.close(1); os.close(2)",
+        "os.close(1); open('taken', 'w')",
+        "f = open('taken', 'w'); os.dup2(f.fileno(), 1)",
+        "sys.stderr.close(); sys.stdout.close()",
+        "class T:\n    def write(self, s): raise OSError\nsys.stdout = T()",
+    ],
+)
+def test_damage_is_repaired(kernel: Kernel, damage: str) -> None:
+    kernel.run(f"import os, sys\n{damage}")
+    run = kernel.run("import os, sys\nprint('out')\nprint('err', file=sys.stderr)\nos.write(1, b'raw\\n')")
+    assert run.stdout in ("out\nraw\n3\n", "out\nraw\n") and run.stderr == "err\n"
+
+
+def test_a_usable_replacement_is_kept(kernel: Kernel) -> None:
+    kernel.run("import io, sys\nmine = sys.stdout = io.StringIO()")
+    assert kernel.run("print('kept')").stdout == ""
+    run = kernel.run("sys.stdout = sys.__stdout__\nmine.getvalue()")
+    assert run.text == "'kept\\n'"
+    assert kernel.run("print('back')").stdout == "back\n"
+
+
+def test_stdin_is_empty(kernel: Kernel) -> None:
+    assert kernel.run("import sys; sys.stdin.read()").text == "''"
+
+
+def test_printed_text_is_not_kept(kernel: Kernel) -> None:
+    kernel.run("for _ in range(1000): print('needle' * 100)")
+    outputs = "getattr(get_ipython().history_manager, 'outputs', {})"
+    assert kernel.run(f"sum(len(str(v)) for v in {outputs}.values())").text == "0"

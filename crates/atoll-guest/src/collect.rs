@@ -1,0 +1,89 @@
+//! Output files: walked by descriptor, links never followed, handed over as open descriptors.
+//!
+//! User code may still run and change the tree while it is walked. Whatever is opened is a file of this sandbox,
+//! and what kind of file it is gets asked of the opened descriptor, not of a name.
+
+use atoll_core::wire::agent::FromAgent;
+use atoll_jail::channel::{self, ChannelError};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+
+/// Deeper directories are told of, not entered.
+const MAX_DEPTH: usize = 32;
+
+struct Walk<'a> {
+    channel: &'a OwnedFd,
+    left: u32,
+    complete: bool,
+}
+
+pub(crate) fn collect(channel: &OwnedFd, dir: &str, max_files: u32) -> Result<(), ChannelError> {
+    let mut walk = Walk { channel, left: max_files, complete: true };
+    if let Ok(root) = open_dir(CWD.as_fd(), dir) {
+        walk.directory(&root, "", 0)?;
+    }
+    channel::send(channel, &FromAgent::Collected { complete: walk.complete }, &[])
+}
+
+fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    openat(at, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &OwnedFd, path: &str, depth: usize) -> Result<(), ChannelError> {
+        let Ok(mut entries) = Dir::read_from(dir) else { return Ok(()) };
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        while let Some(Ok(entry)) = entries.read() {
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_bytes().to_vec());
+            }
+            if names.len() > 100_000 {
+                self.complete = false;
+                break;
+            }
+        }
+        names.sort();
+        for name in names {
+            if self.left == 0 {
+                self.complete = false;
+                return Ok(());
+            }
+            self.entry(dir, &name, path, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, dir: &OwnedFd, name: &[u8], path: &str, depth: usize) -> Result<(), ChannelError> {
+        let Ok(text) = std::str::from_utf8(name) else {
+            let shown = format!("{path}{}", String::from_utf8_lossy(name));
+            return self.skip(&shown, "its name is not UTF-8");
+        };
+        let here = format!("{path}{text}");
+        // Not blocking: opening a pipe that nobody writes to must not hang the agent.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = match openat(dir, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::LOOP) => return self.skip(&here, "it is a symbolic link"),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return self.skip(&here, &format!("it cannot be opened: {errno}")),
+        };
+        let Ok(stat) = fstat(&file) else { return Ok(()) };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => self.file(&here, u64::try_from(stat.st_size).unwrap_or(0), &file),
+            FileType::Directory if depth >= MAX_DEPTH => self.skip(&here, "it is too deep"),
+            FileType::Directory => self.directory(&file, &format!("{here}/"), depth + 1),
+            _ => self.skip(&here, "it is not a plain file"),
+        }
+    }
+
+    fn file(&mut self, path: &str, size: u64, file: &OwnedFd) -> Result<(), ChannelError> {
+        self.left -= 1;
+        channel::send(self.channel, &FromAgent::File { path: path.to_owned(), size }, &[file.as_fd()])
+    }
+
+    fn skip(&mut self, path: &str, why: &str) -> Result<(), ChannelError> {
+        self.left -= 1;
+        channel::send(self.channel, &FromAgent::Skipped { path: path.to_owned(), why: why.to_owned() }, &[])
+    }
+}

@@ -1,0 +1,172 @@
+//! Seccomp filters as data: `seccomp/*.toml` in, kernel instructions out. The same in every build.
+//!
+//! Two programs make three answers: `allow.toml` (everything else is ENOSYS), and on top `deny.toml` (EPERM).
+//! A foreign architecture is killed by either.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const ENOSYS: u32 = 38;
+const EPERM: u32 = 1;
+const ALLOW: &str = include_str!("../seccomp/allow.toml");
+const DENY: &str = include_str!("../seccomp/deny.toml");
+
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    #[error("seccomp filter {name} cannot be read")]
+    Data { name: &'static str, #[source] source: toml::de::Error },
+    #[error("seccomp filter {name} cannot be compiled")]
+    Compile { name: &'static str, #[source] source: seccompiler::Error },
+}
+
+/// The programs of one spawner, as the kernel's 8-byte instructions.
+#[derive(Clone, Debug)]
+pub struct Filters {
+    /// What the zygote wears and its forks inherit: the allow-list with the entering calls.
+    pub zygote: Vec<u8>,
+    /// What a command of the agent wears first: the allow-list without them.
+    pub allow: Vec<u8>,
+    /// What every process of the user wears last.
+    pub deny: Vec<u8>,
+    /// What the agent itself wears: the deny-list less what it needs to lock its commands down.
+    pub agent: Vec<u8>,
+}
+
+impl Filters {
+    pub fn compile() -> Result<Self, FilterError> {
+        let allow = read("allow", ALLOW)?;
+        let deny = read("deny", DENY)?;
+        Ok(Self {
+            zygote: build("zygote", allow.iter(), json!("allow"), json!({"errno": ENOSYS}))?,
+            allow: build("allow", allow.iter().filter(|r| !r.entering), json!("allow"), json!({"errno": ENOSYS}))?,
+            deny: build("deny", deny.iter(), json!({"errno": EPERM}), json!("allow"))?,
+            agent: build("agent", deny.iter().filter(|r| !r.agent_needs), json!({"errno": EPERM}), json!("allow"))?,
+        })
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    rule: Vec<Rule>,
+}
+
+/// One line of a filter: which calls, with which arguments, and why.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub because: String,
+    pub syscalls: Vec<String>,
+    pub only: Option<String>,
+    #[serde(default)]
+    pub args: Vec<Arg>,
+    pub values: Option<Values>,
+    #[serde(default)]
+    pub entering: bool,
+    #[serde(default)]
+    pub agent_needs: bool,
+}
+
+/// A bound on one argument's low 32 bits: equal (after a mask), over, or under.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arg {
+    pub index: u8,
+    pub value: Option<u64>,
+    pub mask: Option<u64>,
+    pub over: Option<u64>,
+    pub under: Option<u64>,
+}
+
+/// Short for one rule per value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Values {
+    pub index: u8,
+    pub any: Vec<u64>,
+}
+
+/// The rules of a shipped filter, for those who compare the filter with its description.
+pub fn rules(name: &'static str) -> Result<Vec<Rule>, FilterError> {
+    read(name, if name == "allow" { ALLOW } else { DENY })
+}
+
+fn read(name: &'static str, text: &str) -> Result<Vec<Rule>, FilterError> {
+    let file: File = toml::from_str(text).map_err(|source| FilterError::Data { name, source })?;
+    Ok(file.rule.into_iter().filter(|rule| rule.fits(std::env::consts::ARCH)).collect())
+}
+
+impl Rule {
+    fn fits(&self, architecture: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == architecture)
+    }
+
+    /// The rule in the compiler's words.
+    fn entries(&self) -> Vec<Value> {
+        let conditions: Vec<Vec<Value>> = match &self.values {
+            Some(values) => values.any.iter().map(|value| vec![condition(values.index, json!("eq"), *value)]).collect(),
+            None => vec![self.args.iter().map(Arg::condition).collect()],
+        };
+        let mut entries = Vec::new();
+        for syscall in &self.syscalls {
+            for args in &conditions {
+                entries.push(match args.is_empty() {
+                    true => json!({"syscall": syscall}),
+                    false => json!({"syscall": syscall, "args": args}),
+                });
+            }
+        }
+        entries
+    }
+}
+
+impl Arg {
+    fn condition(&self) -> Value {
+        match (self.mask, self.over, self.under) {
+            (Some(mask), _, _) => condition(self.index, json!({"masked_eq": mask}), self.value.unwrap_or(0)),
+            (None, Some(over), _) => condition(self.index, json!("gt"), over),
+            (None, None, Some(under)) => condition(self.index, json!("lt"), under),
+            (None, None, None) => condition(self.index, json!("eq"), self.value.unwrap_or(0)),
+        }
+    }
+}
+
+fn condition(index: u8, op: Value, value: u64) -> Value {
+    json!({"index": index, "type": "dword", "op": op, "val": value})
+}
+
+fn build<'a>(
+    name: &'static str,
+    rules: impl Iterator<Item = &'a Rule>,
+    matched: Value,
+    otherwise: Value,
+) -> Result<Vec<u8>, FilterError> {
+    let filter: Vec<Value> = rules.flat_map(Rule::entries).collect();
+    let text = json!({name: {"match_action": matched, "mismatch_action": otherwise, "filter": filter}}).to_string();
+    let fail = |source| FilterError::Compile { name, source };
+    let arch = std::env::consts::ARCH.try_into().map_err(|e| fail(seccompiler::Error::Backend(e)))?;
+    let mut programs = seccompiler::compile_from_json(text.as_bytes(), arch).map_err(fail)?;
+    let program = programs.remove(name).unwrap_or_default();
+    Ok(program.iter().flat_map(instruction_bytes).collect())
+}
+
+fn instruction_bytes(i: &seccompiler::sock_filter) -> [u8; 8] {
+    let [c0, c1] = i.code.to_ne_bytes();
+    let [k0, k1, k2, k3] = i.k.to_ne_bytes();
+    [c0, c1, i.jt, i.jf, k0, k1, k2, k3]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_reason_and_every_filter_compiles() {
+        for rule in rules("allow").unwrap().iter().chain(&rules("deny").unwrap()) {
+            assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
+        }
+        let filters = Filters::compile().unwrap();
+        assert!([&filters.zygote, &filters.allow, &filters.deny, &filters.agent].iter().all(|f| f.len() > 100));
+        assert!(filters.zygote.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
+    }
+}

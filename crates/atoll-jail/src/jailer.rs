@@ -1,0 +1,239 @@
+//! The helper process that holds the powers: cgroups, host ids, trees of the host. One thread, no tokio.
+//!
+//! It starts one spawner per template and passes messages between it and the engine. When the engine goes, however
+//! it goes, the jailer sees the end of its channel, ends every sandbox and removes what it made.
+
+mod host;
+mod sandboxes;
+mod template;
+
+pub use host::{NoWall, probe};
+
+use crate::cgroup::{self, InstanceGroups};
+use crate::channel::{self, ChannelError, next_fd};
+use crate::instance::Instance;
+use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, ToJailer};
+use crate::spawner::{FromSpawner, ToSpawner};
+use crate::step::chain;
+use atoll_core::SandboxId;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use sandboxes::Sandbox;
+use std::collections::{BTreeMap, HashMap};
+use template::Template;
+
+type Fault = Box<dyn std::error::Error>;
+
+/// Runs until the engine goes. Descriptor 0 is the engine's channel.
+pub fn main() -> i32 {
+    match Jailer::start() {
+        Ok(mut jailer) => {
+            let served = jailer.serve();
+            jailer.end_everything();
+            i32::from(served.is_err())
+        }
+        Err(error) => {
+            let answer = match error.downcast::<NoWall>() {
+                Ok(no_wall) => no_wall.answer(),
+                Err(error) => FromJailer::NoWall {
+                    layer: "jailer".into(),
+                    message: chain(error.as_ref()),
+                    fix: "see the cause; `atoll doctor` shows what this machine can do".into(),
+                },
+            };
+            tell(&answer, &[]).ok();
+            1
+        }
+    }
+}
+
+struct Jailer {
+    mode: Mode,
+    instance: Instance,
+    groups: Option<InstanceGroups>,
+    templates: BTreeMap<u32, Template>,
+    sandboxes: HashMap<SandboxId, Sandbox>,
+}
+
+impl Jailer {
+    fn start() -> Result<Self, Fault> {
+        let (hello, _) = channel::receive::<ToJailer>(rustix::stdio::stdin())?;
+        let ToJailer::Hello { generation: GENERATION, instance, run_dir } = hello else {
+            return Err("the engine speaks another generation of the jail's messages".into());
+        };
+        let mode = host::mode();
+        let layout = host::check(mode)?;
+        let instance = Instance::announce(&run_dir, &instance)?;
+        instance.sweep();
+        let groups = match layout {
+            Some(layout) => {
+                cgroup::sweep(&layout, &|name| instance.is_alive(name));
+                Some(InstanceGroups::create(layout, &instance.name)?)
+            }
+            None => None,
+        };
+        if mode == Mode::Rootless {
+            host::become_namespace_root()?;
+        }
+        let cgroups = groups.as_ref().map_or("none", |groups| groups.layout().kind());
+        let host = HostFacts { mode, landlock_abi: crate::paths::kernel_abi(), cgroups: cgroups.to_owned() };
+        tell(&FromJailer::Hello { host }, &[])?;
+        Ok(Self { mode, instance, groups, templates: BTreeMap::new(), sandboxes: HashMap::new() })
+    }
+
+    fn serve(&mut self) -> Result<(), Fault> {
+        loop {
+            let (engine, spawners) = self.wait()?;
+            for template in spawners {
+                self.hear_spawner(template)?;
+            }
+            if engine {
+                match channel::receive::<ToJailer>(rustix::stdio::stdin()) {
+                    Err(ChannelError::Closed) => return Ok(()),
+                    received => {
+                        let (message, fds) = received?;
+                        self.obey(message, fds)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Result<(bool, Vec<u32>), Fault> {
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![PollFd::new(&stdin, PollFlags::IN)];
+        let numbers: Vec<u32> = self.templates.keys().copied().collect();
+        fds.extend(self.templates.values().map(|t| PollFd::from_borrowed_fd(t.channel.as_fd(), PollFlags::IN)));
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let spawners = numbers.into_iter().zip(&fds[1..]).filter(|(_, fd)| ready(fd)).map(|(n, _)| n).collect();
+        Ok((ready(&fds[0]), spawners))
+    }
+
+    fn obey(&mut self, message: ToJailer, fds: Vec<OwnedFd>) -> Result<(), Fault> {
+        let mut fds = fds.into_iter();
+        match message {
+            ToJailer::Hello { .. } => Err("the engine said hello twice".into()),
+            ToJailer::OpenTemplate { template, plan } => {
+                match Template::open(*plan, self.mode, &self.instance) {
+                    Ok(opened) => drop(self.templates.insert(template, opened)),
+                    Err(error) => tell(&FromJailer::ZygoteDown { template, message: chain(error.as_ref()) }, &[])?,
+                }
+                Ok(())
+            }
+            ToJailer::CreateSandbox { sandbox, template, limits } => {
+                let agent = next_fd(&mut fds)?;
+                if let Err(error) = self.create_sandbox(&sandbox, template, limits, &agent) {
+                    self.forget(&sandbox);
+                    tell(&FromJailer::SandboxFailed { sandbox, message: chain(error.as_ref()) }, &[])?;
+                }
+                Ok(())
+            }
+            ToJailer::StartContext { sandbox, context } => {
+                let stdio: Vec<OwnedFd> = fds.collect();
+                let fds: Vec<BorrowedFd<'_>> = stdio.iter().map(AsFd::as_fd).collect();
+                if self.to_spawner(&sandbox, &ToSpawner::Context { sandbox: sandbox.clone(), context }, &fds).is_err() {
+                    let message = "the sandbox has ended".to_owned();
+                    tell(&FromJailer::ContextFailed { sandbox, context, message }, &[])?;
+                }
+                Ok(())
+            }
+            ToJailer::Claim { sandbox, limits, inputs } => {
+                let proofs: Vec<OwnedFd> = fds.collect();
+                if let Err(error) = self.claim(&sandbox, limits, &inputs, &proofs) {
+                    tell(&FromJailer::ClaimFailed { sandbox, message: chain(error.as_ref()) }, &[])?;
+                }
+                Ok(())
+            }
+            ToJailer::Inspect { sandbox, context } => self.inspect(sandbox, context),
+            ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
+            ToJailer::RotateZygote { template } => match self.templates.get(&template) {
+                Some(template) => Ok(channel::send(&template.channel, &ToSpawner::Rotate, &[])?),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn to_spawner(&self, id: &SandboxId, message: &ToSpawner, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
+        let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
+        let template = self.templates.get(&sandbox.template).ok_or("its template is not open")?;
+        Ok(channel::send(&template.channel, message, fds)?)
+    }
+
+    fn hear_spawner(&mut self, number: u32) -> Result<(), Fault> {
+        let Some(template) = self.templates.get(&number) else { return Ok(()) };
+        let (message, fds) = match channel::receive::<FromSpawner>(&template.channel) {
+            Err(ChannelError::Closed) => return self.lose_template(number, "the spawner ended"),
+            received => received?,
+        };
+        match message {
+            FromSpawner::Up => Ok(()),
+            FromSpawner::Broken { message } => self.lose_template(number, &message),
+            FromSpawner::ZygoteReady { facts } => tell(&FromJailer::ZygoteReady { template: number, facts }, &[]),
+            FromSpawner::ZygoteDown { message } => tell(&FromJailer::ZygoteDown { template: number, message }, &[]),
+            FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox, fds),
+            FromSpawner::SandboxFailed { sandbox, message } => {
+                self.forget(&sandbox);
+                tell(&FromJailer::SandboxFailed { sandbox, message }, &[])
+            }
+            FromSpawner::ContextStarted { sandbox, context } => self.context_started(sandbox, context, fds),
+            FromSpawner::ContextFailed { sandbox, context, message } => {
+                tell(&FromJailer::ContextFailed { sandbox, context, message }, &[])
+            }
+            FromSpawner::ContextExited { sandbox, context, code, signal } => {
+                if let Some(known) = self.sandboxes.get_mut(&sandbox) {
+                    known.contexts.remove(&context);
+                }
+                tell(&FromJailer::ContextExited { sandbox, context, code, signal }, &[])
+            }
+            FromSpawner::Attached { sandbox } => tell(&FromJailer::Claimed { sandbox }, &[]),
+            FromSpawner::AttachFailed { sandbox, message } => tell(&FromJailer::ClaimFailed { sandbox, message }, &[]),
+            FromSpawner::Ended { sandbox } => {
+                self.forget(&sandbox);
+                tell(&FromJailer::Ended { sandbox }, &[])
+            }
+        }
+    }
+
+    /// A spawner is gone and all its sandboxes with it. The engine may open the template again.
+    fn lose_template(&mut self, number: u32, message: &str) -> Result<(), Fault> {
+        self.templates.remove(&number);
+        let lost: Vec<SandboxId> =
+            self.sandboxes.iter().filter(|(_, s)| s.template == number).map(|(id, _)| id.clone()).collect();
+        for sandbox in lost {
+            self.forget(&sandbox);
+            tell(&FromJailer::Ended { sandbox }, &[])?;
+        }
+        tell(&FromJailer::ZygoteDown { template: number, message: message.to_owned() }, &[])
+    }
+
+    /// Removes the groups of a sandbox whose processes are gone.
+    fn forget(&mut self, id: &SandboxId) {
+        if let Some(groups) = self.sandboxes.remove(id).and_then(|sandbox| sandbox.groups) {
+            groups.remove();
+        }
+    }
+
+    /// The engine has gone: nothing of this instance stays.
+    fn end_everything(&mut self) {
+        // Dropping a template kills its spawner and waits for it; the kernel kills all below.
+        self.templates.clear();
+        let ids: Vec<SandboxId> = self.sandboxes.keys().cloned().collect();
+        ids.iter().for_each(|id| self.forget(id));
+        if let Some(groups) = &self.groups {
+            groups.remove();
+        }
+        self.instance.remove_spool();
+    }
+}
+
+fn tell(message: &FromJailer, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
+    match channel::send(rustix::stdio::stdin(), message, fds) {
+        // The engine is gone; the loop sees the end of its channel next.
+        Err(ChannelError::Closed) => Ok(()),
+        sent => Ok(sent?),
+    }
+}

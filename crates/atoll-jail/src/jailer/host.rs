@@ -1,0 +1,122 @@
+//! What this host gives the jail, layer by layer; a required layer that is missing stops the start.
+
+use crate::cgroup::Layout;
+use crate::paths::{MIN_ABI, kernel_abi};
+use crate::plan::{FromJailer, Mode};
+use crate::step::{Step, StepError};
+use std::fs;
+
+/// A wall that this host cannot build.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct NoWall {
+    pub layer: &'static str,
+    pub message: String,
+    pub fix: String,
+}
+
+impl NoWall {
+    pub(super) fn answer(self) -> FromJailer {
+        FromJailer::NoWall { layer: self.layer.to_owned(), message: self.message, fix: self.fix }
+    }
+}
+
+/// One layer of the jail on this host: is it there, what is known of it, how to get it.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    pub name: &'static str,
+    pub available: bool,
+    pub required: bool,
+    pub detail: String,
+    pub fix: Option<String>,
+}
+
+/// Root mode needs the real root with all ids; a root of a container's user namespace works like an ordinary user.
+pub fn mode() -> Mode {
+    let all_ids = fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
+    if rustix::process::geteuid().is_root() && all_ids { Mode::Root } else { Mode::Rootless }
+}
+
+/// Every layer, for `atoll doctor`.
+pub fn probe() -> (Mode, Vec<Layer>) {
+    let mode = mode();
+    (mode, vec![user_namespaces(), seccomp(), landlock(), cgroups(mode), proc_visible()])
+}
+
+/// Stops at the first required layer that is missing.
+pub(super) fn check(mode: Mode) -> Result<Option<Layout>, NoWall> {
+    let (_, layers) = probe();
+    for layer in layers.into_iter().filter(|layer| layer.required && !layer.available) {
+        let fix = layer.fix.unwrap_or_default();
+        return Err(NoWall { layer: layer.name, message: layer.detail, fix });
+    }
+    Ok((mode == Mode::Root).then(|| Layout::detect().ok()).flatten())
+}
+
+fn user_namespaces() -> Layer {
+    let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let max = read("/proc/sys/user/max_user_namespaces").and_then(|text| text.parse::<u64>().ok());
+    let root = rustix::process::geteuid().is_root();
+    let switch = |path: &str, off: &str| !root && read(path).as_deref() == Some(off);
+    let (available, detail, fix) = if max.unwrap_or(0) == 0 {
+        (false, "user namespaces are switched off".to_owned(), Some("sysctl -w user.max_user_namespaces=10000".to_owned()))
+    } else if switch("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        (false, "user namespaces are for root only".to_owned(), Some("sysctl -w kernel.unprivileged_userns_clone=1, or run as root".to_owned()))
+    } else if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        (false, "AppArmor keeps user namespaces from ordinary users".to_owned(), Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()))
+    } else {
+        (true, format!("at most {}", max.unwrap_or(0)), None)
+    };
+    Layer { name: "user_namespaces", available, required: true, detail, fix }
+}
+
+fn seccomp() -> Layer {
+    let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
+    let available = actions.contains("errno") && actions.contains("kill_process");
+    let detail = if available { "filters with errno and kill".to_owned() } else { "the kernel has no seccomp filters".to_owned() };
+    let fix = (!available).then(|| "use a kernel built with CONFIG_SECCOMP_FILTER".to_owned());
+    Layer { name: "seccomp", available, required: true, detail, fix }
+}
+
+fn landlock() -> Layer {
+    let abi = kernel_abi();
+    let available = abi >= MIN_ABI;
+    let detail = if available { format!("version {abi}") } else { format!("Landlock version {abi} is below {MIN_ABI}") };
+    let fix = (!available).then(|| "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter".to_owned());
+    Layer { name: "landlock", available, required: true, detail, fix }
+}
+
+fn cgroups(mode: Mode) -> Layer {
+    let layout = Layout::detect().unwrap_or(Layout { hierarchies: Vec::new() });
+    let missing = layout.missing();
+    let required = mode == Mode::Root;
+    let (available, detail) = match (required, missing.is_empty()) {
+        (true, true) => (true, layout.kind().to_owned()),
+        (true, false) => (false, format!("no cgroup controller for {missing:?}")),
+        (false, _) => (false, "not for an ordinary user: limits by rlimits and a watcher, weaker than cgroups".to_owned()),
+    };
+    let fix = (!available).then(|| {
+        if required { "enable the memory, cpu and pids controllers".to_owned() } else { "run as root for cgroup limits and one host user per sandbox".to_owned() }
+    });
+    Layer { name: "cgroups", available, required, detail, fix }
+}
+
+/// The kernel lets a user namespace mount /proc only where the host's is not covered by other mounts.
+fn proc_visible() -> Layer {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let covered = mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| at.starts_with("/proc/"));
+    let detail = if covered { "parts of /proc are covered by mounts".to_owned() } else { "whole".to_owned() };
+    let fix = covered.then(|| "run outside a container, or in one with an unmasked /proc".to_owned());
+    Layer { name: "proc", available: !covered, required: false, detail, fix }
+}
+
+/// An ordinary user becomes root of an own user namespace with own mounts, and sees the host as before.
+pub(super) fn become_namespace_root() -> Result<(), StepError> {
+    use nix::sched::CloneFlags;
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).step("make a user namespace")?;
+    fs::write("/proc/self/setgroups", "deny").step("forbid setgroups")?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1")).step("map the group")?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1")).step("map the user")
+}

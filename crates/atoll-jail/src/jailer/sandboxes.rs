@@ -1,0 +1,106 @@
+//! What the jailer knows of each sandbox, and what it does for one: groups, claims, facts, the end.
+
+use super::{Fault, Jailer, tell};
+use crate::cgroup::SandboxGroups;
+use crate::channel;
+use crate::plan::{FromJailer, InputPlan, Wall};
+use crate::root::take_tree;
+use crate::spawner::ToSpawner;
+use crate::step::chain;
+use atoll_core::{Limits, SandboxId};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::HashMap;
+
+pub(super) struct Sandbox {
+    pub(super) template: u32,
+    pub(super) groups: Option<SandboxGroups>,
+    pub(super) contexts: HashMap<u32, OwnedFd>,
+}
+
+impl Jailer {
+    pub(super) fn create_sandbox(
+        &mut self,
+        id: &SandboxId,
+        number: u32,
+        limits: Limits,
+        agent: &OwnedFd,
+    ) -> Result<(), Fault> {
+        let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
+        let host_id = template.next_host_id();
+        let with_groups = self.groups.as_ref().filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
+        let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits)).transpose()?;
+        let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
+        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups, contexts: HashMap::new() });
+        let members = members?.unwrap_or_default();
+        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&members).map(AsFd::as_fd).collect();
+        let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits };
+        Ok(channel::send(&template.channel, &order, &fds)?)
+    }
+
+    pub(super) fn sandbox_is_ready(&mut self, id: SandboxId, _shell: Vec<OwnedFd>) -> Result<(), Fault> {
+        let groups = self.sandboxes.get(&id).and_then(|sandbox| sandbox.groups.as_ref());
+        let (stats, files): (Vec<_>, Vec<_>) = groups.map(SandboxGroups::stat_files).unwrap_or_default().into_iter().unzip();
+        let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+        tell(&FromJailer::SandboxReady { sandbox: id, stats }, &fds)
+    }
+
+    pub(super) fn context_started(&mut self, id: SandboxId, context: u32, fds: Vec<OwnedFd>) -> Result<(), Fault> {
+        let pidfd = fds.into_iter().next().ok_or("a context came without its pidfd")?;
+        tell(&FromJailer::ContextStarted { sandbox: id.clone(), context }, &[pidfd.as_fd()])?;
+        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
+            sandbox.contexts.insert(context, pidfd);
+        }
+        Ok(())
+    }
+
+    /// Applies what is personal: limits now, inputs by the spawner.
+    pub(super) fn claim(
+        &mut self,
+        id: &SandboxId,
+        limits: Limits,
+        inputs: &[InputPlan],
+        proofs: &[OwnedFd],
+    ) -> Result<(), Fault> {
+        let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
+        if let Some(groups) = &sandbox.groups {
+            groups.set_limits(&limits)?;
+        }
+        let mut trees = Vec::new();
+        for (input, proof) in inputs.iter().zip(proofs) {
+            let tree = take_tree(&input.path, false)?;
+            same_file(&tree, proof).ok_or_else(|| format!("the input `{}` was replaced meanwhile", input.name))?;
+            trees.push(tree);
+        }
+        let names = inputs.iter().map(|input| input.name.clone()).collect();
+        let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
+        self.to_spawner(id, &ToSpawner::Attach { sandbox: id.clone(), limits, names }, &fds)
+    }
+
+    pub(super) fn inspect(&mut self, id: SandboxId, context: u32) -> Result<(), Fault> {
+        let sandbox = self.sandboxes.get(&id);
+        let template = sandbox.and_then(|sandbox| self.templates.get(&sandbox.template));
+        let pidfd = sandbox.and_then(|sandbox| sandbox.contexts.get(&context));
+        let (Some(sandbox), Some(template), Some(pidfd)) = (sandbox, template, pidfd) else {
+            let message = "the context has ended".to_owned();
+            return tell(&FromJailer::ContextFailed { sandbox: id, context, message }, &[]);
+        };
+        match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), self.mode, &template.plan.walls) {
+            Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, context, layers }, &[]),
+            Err(error) => tell(&FromJailer::ContextFailed { sandbox: id, context, message: chain(&error) }, &[]),
+        }
+    }
+
+    pub(super) fn end_sandbox(&mut self, id: SandboxId) -> Result<(), Fault> {
+        if self.to_spawner(&id, &ToSpawner::End { sandbox: id.clone() }, &[]).is_err() {
+            self.forget(&id);
+            tell(&FromJailer::Ended { sandbox: id }, &[])?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether two descriptors are one file: the path was looked up again, so it is compared.
+fn same_file(tree: &OwnedFd, proof: &OwnedFd) -> Option<()> {
+    let (a, b) = (rustix::fs::fstat(tree).ok()?, rustix::fs::fstat(proof).ok()?);
+    ((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)).then_some(())
+}

@@ -1,0 +1,112 @@
+//! One open template: its spawner process and its range of host ids.
+
+use super::Fault;
+use crate::channel;
+use crate::instance::{IDS_PER_SLOT, Instance, Slot};
+use crate::plan::{Mode, TemplatePlan};
+use crate::root::take_parts;
+use crate::spawner::ToSpawner;
+use crate::step::{Step, StepError};
+use crate::sys::process::{Forked, exit_now, fork_with, lay_stdin};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use std::ffi::CString;
+use std::fs;
+
+const NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS) as u64;
+
+/// Ids below this one belong to the spawner and the zygote.
+const FIRST_SANDBOX_ID: u32 = 1000;
+
+pub(super) struct Template {
+    pub(super) channel: OwnedFd,
+    pub(super) plan: TemplatePlan,
+    spawner: OwnedFd,
+    mode: Mode,
+    next_id: u32,
+    /// Held as long as a process may have one of its ids.
+    _slot: Option<Slot>,
+}
+
+impl Template {
+    pub(super) fn open(plan: TemplatePlan, mode: Mode, instance: &Instance) -> Result<Self, Fault> {
+        let slot = if mode == Mode::Root { Some(instance.take_slot()?) } else { None };
+        let (parts, trees) = take_parts(&plan.tree)?;
+        let (ours, theirs) = channel::pair()?;
+        let (go, wait) = channel::pair()?;
+        let spawner = match fork_with(NAMESPACES).step("make the template's namespaces")? {
+            Forked::Child => {
+                drop((ours, go));
+                let failed = become_spawner(mode, &wait, theirs);
+                let text = format!("{}\n", crate::step::chain(&failed));
+                rustix::io::write(rustix::stdio::stderr(), text.as_bytes()).ok();
+                exit_now(127)
+            }
+            Forked::Parent { pid, pidfd } => {
+                map_ids(pid, mode, slot.as_ref())?;
+                pidfd
+            }
+        };
+        drop((theirs, wait));
+        channel::send_bytes(&go, b"go", &[])?;
+        let start = ToSpawner::Start { plan: Box::new(plan.clone()), parts, mode };
+        let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
+        channel::send(&ours, &start, &fds)?;
+        Ok(Self { channel: ours, plan, spawner, mode, next_id: FIRST_SANDBOX_ID, _slot: slot })
+    }
+
+    /// An id of the template's user namespace for one more sandbox. Rootless there is only one.
+    pub(super) fn next_host_id(&mut self) -> u32 {
+        if self.mode == Mode::Rootless {
+            return 0;
+        }
+        let id = self.next_id;
+        self.next_id = if id + 1 == IDS_PER_SLOT { FIRST_SANDBOX_ID } else { id + 1 };
+        id
+    }
+}
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        pidfd_send_signal(&self.spawner, Signal::KILL).ok();
+        waitid(WaitId::PidFd(self.spawner.as_fd()), WaitIdOptions::EXITED).ok();
+    }
+}
+
+fn map_ids(pid: i32, mode: Mode, slot: Option<&Slot>) -> Result<(), StepError> {
+    let map = match slot {
+        Some(slot) => format!("0 {} {IDS_PER_SLOT}", slot.first_host_id),
+        None => "0 0 1".to_owned(),
+    };
+    if mode == Mode::Rootless {
+        fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
+    }
+    fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the template's groups")?;
+    fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the template's users")
+}
+
+fn become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> StepError {
+    match try_become_spawner(mode, wait, channel) {
+        Ok(never) => match never {},
+        Err(error) => error,
+    }
+}
+
+/// In the child: root of the new user namespace, then this program again, so that its memory belongs there too.
+fn try_become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> Result<std::convert::Infallible, StepError> {
+    channel::receive_bytes(wait).map_err(|_| rustix::io::Errno::PIPE).step("hear from the jailer")?;
+    if mode == Mode::Root {
+        rustix::thread::set_thread_groups(&[]).step("drop groups")?;
+    }
+    rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).step("become the namespace's group")?;
+    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).step("become the namespace's root")?;
+    lay_stdin(channel)?;
+    let argv = [c"atoll".to_owned(), c"__spawner".to_owned()];
+    let env: [CString; 0] = [];
+    nix::unistd::execve(c"/proc/self/exe", &argv, &env).step("start the spawner")
+}

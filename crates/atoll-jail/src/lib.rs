@@ -1,0 +1,27 @@
+//! The Linux mechanism of the `jail` tier: namespaces, cgroups, Landlock, seccomp, and the warm fork.
+//!
+//! Sync, one thread per process, no tokio. Three programs live here, all started from the one `atoll` binary: the
+//! [`jailer`], the [`spawner`], and a sandbox's first process. The engine sends a [`plan`]; it never forks itself.
+
+pub mod cgroup;
+pub mod channel;
+pub mod command;
+pub mod filter;
+mod instance;
+pub mod jailer;
+mod paths;
+pub mod plan;
+mod receipt;
+mod rlimits;
+mod root;
+mod shell;
+pub mod spawner;
+mod step;
+mod sys;
+
+pub use paths::kernel_abi;
+pub use shell::{AgentMain, AgentStart};
+pub use step::{StepError, chain};
+
+/// The library that a zygote loads, built by `build.rs`.
+pub const ZYGOTE_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatoll_zygote.so"));

@@ -1,0 +1,77 @@
+//! The Landlock rules of a sandbox: which paths its processes may read, run and change.
+//!
+//! Made inside the sandbox once its mounts stand. The mounts already leave nothing else to see; this is the second
+//! wall, and the one that keeps user code out of the agent's and the zygote's memory and away from their signals.
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use rustix::fd::OwnedFd;
+use std::path::Path;
+
+/// Below this version Landlock lacks rights that we promise (truncate, and network rules for later).
+pub const MIN_ABI: u32 = 3;
+
+const READABLE: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/atoll", "/etc", "/data/input", "/dev"];
+const WRITABLE: &[&str] = &["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"];
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PathsError {
+    #[error("the Landlock rules cannot be made")]
+    Rules(#[from] RulesetError),
+    #[error("the Landlock rules cannot be made: the kernel gave no ruleset")]
+    NoRuleset,
+}
+
+/// The version that this kernel offers; zero is none.
+pub fn kernel_abi() -> u32 {
+    let abi: i32 = landlock_version();
+    u32::try_from(abi).unwrap_or(0)
+}
+
+fn landlock_version() -> i32 {
+    crate::sys::landlock_abi()
+}
+
+fn abi(version: u32) -> ABI {
+    match version {
+        0..=3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => ABI::V6,
+    }
+}
+
+/// Makes the ruleset for the current root directory.
+pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
+    let version = kernel_abi();
+    let abi = abi(version);
+    let all = AccessFs::from_all(abi);
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
+    if version >= 6 {
+        ruleset = ruleset.scope(Scope::AbstractUnixSocket | Scope::Signal)?;
+    }
+    let read = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
+    let change = all & !(AccessFs::MakeChar | AccessFs::MakeBlock);
+    let mut created = ruleset.create()?;
+    created = allow(created, &["/"], AccessFs::ReadDir.into())?;
+    created = allow(created, READABLE, read)?;
+    created = allow(created, WRITABLE, change)?;
+    created = allow(created, &["/proc"], AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile)?;
+    let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & all;
+    created = allow(created, DEVICES, device)?;
+    Option::<OwnedFd>::from(created).ok_or(PathsError::NoRuleset)
+}
+
+/// Adds one right for each of the paths that exist.
+fn allow(mut created: RulesetCreated, paths: &[&str], access: BitFlags<AccessFs>) -> Result<RulesetCreated, PathsError> {
+    for path in paths.iter().filter(|path| Path::new(path).exists()) {
+        if let Ok(fd) = PathFd::new(path) {
+            created = created.add_rule(PathBeneath::new(fd, access))?;
+        }
+    }
+    Ok(created)
+}

@@ -1,0 +1,157 @@
+//! The root directory that every sandbox of a template sees, put together once by its spawner.
+//!
+//! A small tmpfs holds the frame (directories, `/etc`); the big trees are read-only mounts that the jailer took
+//! from the host as descriptors, so no path of the host is looked up here. Nothing of a sandbox is in it yet.
+
+use crate::step::{Step, StepError};
+use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+/// One part of the host that sandboxes see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Part {
+    /// A mount; its descriptor travels beside the list, in order.
+    Mount { at: String, directory: bool },
+    /// A symbolic link, as the host has it (`/bin` -> `usr/bin`).
+    Link { at: String, to: String },
+}
+
+/// What the jail shows of the host. Absent ones are left out; `/usr` must exist.
+const TREES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+const ETC: &[&str] = &["/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs"];
+const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// Where a sandbox can have mounts of its own.
+pub(crate) const PLACES: &[&str] =
+    &["/proc", "/tmp", "/home/user", "/data/input", "/data/output", "/mnt/data", "/dev/shm", "/run/scratch"];
+
+const FILES: &[(&str, &str)] = &[
+    ("etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n"),
+    ("etc/group", "root:x:0:\nuser:x:1000:\n"),
+    ("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
+    ("etc/hostname", "sandbox\n"),
+    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ("etc/resolv.conf", ""),
+    ("etc/profile", ""),
+    ("run/landlock/canary", "no Landlock rule covers this file\n"),
+];
+
+/// Takes the parts from the host: called by the jailer, which can still see it.
+pub(crate) fn take_parts(template_tree: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
+    let mut parts = Vec::new();
+    let mut fds = Vec::new();
+    for at in TREES.iter().chain(ETC).chain(DEVICES) {
+        match fs::symlink_metadata(at) {
+            Ok(meta) if meta.is_symlink() => {
+                let to = fs::read_link(at).step(&format!("read the link {at}"))?;
+                parts.push(Part::Link { at: (*at).to_owned(), to: to.to_string_lossy().into_owned() });
+            }
+            Ok(meta) => {
+                parts.push(Part::Mount { at: (*at).to_owned(), directory: meta.is_dir() });
+                fds.push(take_tree(Path::new(at), at.starts_with("/dev/"))?);
+            }
+            Err(_) => {}
+        }
+    }
+    parts.push(Part::Mount { at: "/opt/atoll".to_owned(), directory: true });
+    fds.push(take_tree(template_tree, false)?);
+    Ok((parts, fds))
+}
+
+/// A detached, read-only copy of one mount. A device keeps being a device; nothing else may be one.
+pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError> {
+    let what = format!("take the tree {}", path.display());
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, path, flags).step(&what)?;
+    let attributes = if device { NO_SUID | NO_EXEC } else { READ_ONLY | NO_SUID | NO_DEV };
+    set_attributes(tree.as_fd(), c"", attributes, true).step(&what)?;
+    Ok(tree)
+}
+
+/// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/tmpl`.
+pub(crate) fn build(parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
+    let root = Path::new("/tmp");
+    rustix::mount::mount_change(
+        "/",
+        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
+    )
+    .step("make mounts private")?;
+    mount_tmpfs(root, "size=2m,nr_inodes=1k,mode=0755")?;
+    make_frame(root)?;
+    attach_parts(root, parts, fds)?;
+    set_attributes(CWD, c"/tmp", READ_ONLY | NO_SUID | NO_DEV, false).step("make the frame read-only")?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let pristine = open_tree(CWD, root, flags).step("copy the root")?;
+    mount_proc(&root.join("proc"), "")?;
+    attach(pristine.as_fd(), &root.join("tmpl")).step("keep the copy")?;
+    enter_root(root)?;
+    mount_tmpfs(Path::new("/tmp"), "size=64m,nr_inodes=4k,mode=1777")?;
+    mount_tmpfs(Path::new("/home/user"), "size=16m,nr_inodes=1k,mode=1777")
+}
+
+pub(crate) fn attach(tree: BorrowedFd<'_>, at: &Path) -> Result<(), rustix::io::Errno> {
+    move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+pub(crate) fn mount_tmpfs(at: &Path, options: &str) -> Result<(), StepError> {
+    let options = std::ffi::CString::new(options).map_err(std::io::Error::from).step("read mount options")?;
+    mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(options.as_c_str()))
+        .step(&format!("mount a tmpfs at {}", at.display()))
+}
+
+pub(crate) fn mount_proc(at: &Path, options: &str) -> Result<(), StepError> {
+    let options = std::ffi::CString::new(options).map_err(std::io::Error::from).step("read mount options")?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", at, "proc", flags, Some(options.as_c_str())).step("mount /proc")
+}
+
+/// Makes `root` the root directory and lets go of the old one.
+pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
+    rustix::process::chdir(root).step("enter the new root")?;
+    rustix::process::pivot_root(".", ".").step("pivot into the new root")?;
+    unmount(".", UnmountFlags::DETACH).step("let go of the old root")?;
+    rustix::process::chdir("/").step("stand in the new root")
+}
+
+fn make_frame(root: &Path) -> Result<(), StepError> {
+    for place in PLACES.iter().chain(&["/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"]) {
+        fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
+    }
+    for (path, text) in FILES {
+        fs::write(root.join(path), text).step(&format!("write /{path}"))?;
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set its mode")?;
+    }
+    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        symlink(to, root.join("dev").join(name)).step("link /dev/fd")?;
+    }
+    Ok(())
+}
+
+fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
+    let mut fds = fds.iter();
+    for part in parts {
+        match part {
+            Part::Link { at, to } => {
+                symlink(to, root.join(&at[1..])).step(&format!("link {at}"))?;
+            }
+            Part::Mount { at, directory } => {
+                let place = root.join(&at[1..]);
+                if *directory {
+                    fs::create_dir_all(&place).step(&format!("make {at}"))?;
+                } else {
+                    fs::write(&place, "").step(&format!("make {at}"))?;
+                }
+                let tree = fds.next().ok_or(rustix::io::Errno::PROTO).step(&format!("find the tree for {at}"))?;
+                attach(tree.as_fd(), &place).step(&format!("mount {at}"))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The process that makes a template's sandboxes: root of the template's own user and pid namespace, nothing outside.
+//!
+//! One thread, one loop over three descriptors: the jailer's channel, the zygote's channel, ended children.
+//! It holds the template's root directory, starts and restarts the zygote, and knows every live sandbox.
+
+mod messages;
+mod sandbox;
+mod zygote;
+
+pub(crate) use messages::{FromSpawner, ToSpawner};
+
+use crate::channel::{self, ChannelError, next_fd};
+use crate::filter::Filters;
+use crate::plan::{Mode, TemplatePlan};
+use crate::shell::AgentMain;
+use crate::step::chain;
+use atoll_core::SandboxId;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use sandbox::Sandbox;
+use std::collections::HashMap;
+use zygote::Zygote;
+
+type Fault = Box<dyn std::error::Error>;
+
+/// Runs until the jailer goes. Descriptor 0 is the jailer's channel.
+pub fn main(agent: AgentMain) -> i32 {
+    match Spawner::start(agent).and_then(|mut spawner| spawner.serve()) {
+        Ok(()) => 0,
+        Err(error) => {
+            let message = chain(error.as_ref());
+            channel::send(rustix::stdio::stdin(), &FromSpawner::Broken { message }, &[]).ok();
+            1
+        }
+    }
+}
+
+struct Spawner {
+    plan: TemplatePlan,
+    mode: Mode,
+    filters: Filters,
+    agent: AgentMain,
+    children: SignalFd,
+    zygote: Zygote,
+    sandboxes: HashMap<SandboxId, Sandbox>,
+}
+
+impl Spawner {
+    fn start(agent: AgentMain) -> Result<Self, Fault> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        let (message, fds) = channel::receive::<ToSpawner>(rustix::stdio::stdin())?;
+        let ToSpawner::Start { plan, parts, mode } = message else {
+            return Err("the jailer did not begin with a plan".into());
+        };
+        let filters = Filters::compile()?;
+        crate::root::build(&parts, &fds)?;
+        drop(fds);
+        let children = watch_children()?;
+        let zygote = Zygote::new(plan.zygote.clone(), plan.walls.clone(), mode, plan.env.clone());
+        let mut spawner = Self { plan: *plan, mode, filters, agent, children, zygote, sandboxes: HashMap::new() };
+        spawner.zygote.start(&spawner.filters)?;
+        tell(&FromSpawner::Up, &[])?;
+        Ok(spawner)
+    }
+
+    fn serve(&mut self) -> Result<(), Fault> {
+        loop {
+            let (jailer, zygote, children) = self.wait()?;
+            if children {
+                self.reap()?;
+            }
+            if zygote {
+                self.hear_zygote()?;
+            }
+            if jailer {
+                match channel::receive::<ToSpawner>(rustix::stdio::stdin()) {
+                    Err(ChannelError::Closed) => return Ok(()),
+                    received => {
+                        let (message, fds) = received?;
+                        self.obey(message, fds)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> Result<(bool, bool, bool), Fault> {
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![
+            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
+        ];
+        if let Some(channel) = self.zygote.channel() {
+            fds.push(PollFd::from_borrowed_fd(channel, PollFlags::IN));
+        }
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let ready = |index: usize| fds.get(index).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
+        Ok((ready(0), ready(2), ready(1)))
+    }
+
+    fn obey(&mut self, message: ToSpawner, fds: Vec<OwnedFd>) -> Result<(), Fault> {
+        let mut fds = fds.into_iter();
+        match message {
+            ToSpawner::Start { .. } => Err("the jailer sent a second plan".into()),
+            ToSpawner::Sandbox { sandbox, host_id, limits } => {
+                let agent = next_fd(&mut fds)?;
+                self.make_sandbox(sandbox, host_id, limits, agent, fds.collect())
+            }
+            ToSpawner::Context { sandbox, context } => {
+                let stdio = [next_fd(&mut fds)?, next_fd(&mut fds)?, next_fd(&mut fds)?];
+                self.start_context(sandbox, context, stdio)
+            }
+            ToSpawner::Attach { sandbox, limits, names } => self.attach(sandbox, limits, &names, fds.collect()),
+            ToSpawner::End { sandbox } => self.end(&sandbox),
+            ToSpawner::Rotate => Ok(self.zygote.start(&self.filters)?),
+        }
+    }
+
+    fn make_sandbox(
+        &mut self,
+        id: SandboxId,
+        host_id: u32,
+        limits: atoll_core::Limits,
+        agent: OwnedFd,
+        cgroups: Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let order = sandbox::Order { host_id, limits, agent, cgroups, main: self.agent, mode: self.mode };
+        match Sandbox::create(order, &self.plan, &self.filters) {
+            Ok(sandbox) => {
+                tell(&FromSpawner::SandboxReady { sandbox: id.clone() }, &[sandbox.shell.as_fd()])?;
+                self.sandboxes.insert(id, sandbox);
+            }
+            Err(error) => {
+                tell(&FromSpawner::SandboxFailed { sandbox: id, message: chain(error.as_ref()) }, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start_context(&mut self, id: SandboxId, context: u32, stdio: [OwnedFd; 3]) -> Result<(), Fault> {
+        let Some(sandbox) = self.sandboxes.get(&id) else {
+            let message = "the sandbox has ended".to_owned();
+            return tell(&FromSpawner::ContextFailed { sandbox: id, context, message }, &[]);
+        };
+        let fork = zygote::Fork::new(id, context, stdio, sandbox, self.mode)?;
+        self.zygote.request(fork)?;
+        Ok(())
+    }
+
+    fn attach(
+        &mut self,
+        id: SandboxId,
+        limits: atoll_core::Limits,
+        names: &[String],
+        trees: Vec<OwnedFd>,
+    ) -> Result<(), Fault> {
+        let attached = match self.sandboxes.get_mut(&id) {
+            Some(sandbox) => sandbox.attach(limits, names, &trees).map_err(|error| chain(error.as_ref())),
+            None => Err("the sandbox has ended".to_owned()),
+        };
+        match attached {
+            Ok(()) => tell(&FromSpawner::Attached { sandbox: id }, &[]),
+            Err(message) => tell(&FromSpawner::AttachFailed { sandbox: id, message }, &[]),
+        }
+    }
+
+    fn end(&mut self, id: &SandboxId) -> Result<(), Fault> {
+        match self.sandboxes.get(id) {
+            Some(sandbox) => Ok(rustix::process::pidfd_send_signal(&sandbox.shell, rustix::process::Signal::KILL)?),
+            None => tell(&FromSpawner::Ended { sandbox: id.clone() }, &[]),
+        }
+    }
+
+    fn hear_zygote(&mut self) -> Result<(), Fault> {
+        for event in self.zygote.hear(&self.filters)? {
+            match event {
+                zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[])?,
+                zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[])?,
+                zygote::Event::Forked { sandbox, context, pidfd } => {
+                    tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()])?;
+                }
+                zygote::Event::Refused { sandbox, context, message } => {
+                    tell(&FromSpawner::ContextFailed { sandbox, context, message }, &[])?;
+                }
+                zygote::Event::Exited { sandbox, context, code, signal } => {
+                    tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Every ended child: a shell (its sandbox is over), a zygote (start another), or a fork of a dead zygote.
+    fn reap(&mut self) -> Result<(), Fault> {
+        while let Ok(Some(_)) = self.children.read_signal() {}
+        loop {
+            let (pid, code, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid.as_raw(), Some(code), None),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid.as_raw(), None, Some(signal as i32)),
+                Ok(WaitStatus::StillAlive) | Err(_) => return Ok(()),
+                Ok(_) => continue,
+            };
+            let shell = self.sandboxes.iter().find(|(_, s)| s.pid == pid).map(|(id, _)| id.clone());
+            if let Some(sandbox) = shell {
+                self.sandboxes.remove(&sandbox);
+                tell(&FromSpawner::Ended { sandbox }, &[])?;
+            } else if self.zygote.is(pid) {
+                let message = format!("the zygote ended (exit {code:?}, signal {signal:?})");
+                tell(&FromSpawner::ZygoteDown { message }, &[])?;
+                self.zygote.restart(&self.filters)?;
+            } else if let Some((sandbox, context)) = self.zygote.forget(pid) {
+                tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
+            }
+        }
+    }
+}
+
+fn tell(message: &FromSpawner, fds: &[rustix::fd::BorrowedFd<'_>]) -> Result<(), Fault> {
+    Ok(channel::send(rustix::stdio::stdin(), message, fds)?)
+}
+
+fn watch_children() -> Result<SignalFd, Fault> {
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.thread_block()?;
+    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+}

@@ -1,0 +1,101 @@
+"""Pays now what the first user of pandas, numpy and matplotlib would pay later.
+
+Executed in a namespace of its own. In the warm interpreter, before it forks: everything, once. In a pooled
+fork the runner sets FORKED = True in that namespace: only the few pages that nearly every table touches,
+because each touched page becomes private memory of that fork.
+
+It must leave nothing behind: no file, open or written, no thread, no figure, no random state, no setting,
+no pyplot backend.
+"""
+
+
+def warmup(forked):
+    import gc
+    import io
+    import warnings
+
+    import matplotlib.dates
+    import matplotlib.font_manager
+    import matplotlib.mathtext
+    import numpy as np
+    import numpy.random  # lazy in numpy: "import numpy" does not load it
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    def touch():
+        df = pd.DataFrame({"k": ["a", "b", "a", "b"], "v": [1.0, 2.0, 3.0, 4.0]})
+        by = df.groupby("k").agg(total=("v", "sum"), mean=("v", "mean"))
+        df.merge(by.reset_index(), on="k").to_string()
+        by._repr_html_()
+
+    def tables():
+        csv = "day,city,units,price\n" + "".join(
+            f"2024-{1 + i % 12:02d}-{1 + i % 28:02d},{'abc'[i % 3]},{i},{i / 7:.3f}\n" for i in range(60)
+        )
+        df = pd.read_csv(io.StringIO(csv), parse_dates=["day"])
+        df["sum"] = df["units"] * df["price"]
+        df["when"] = pd.to_datetime(df["day"].astype(str), format="%Y-%m-%d")
+        df["month"] = df["when"].dt.to_period("M").astype(str)
+        by_city = df.groupby("city").agg(total=("sum", "sum"), mean=("price", "mean"), n=("units", "count"))
+        df.merge(by_city.reset_index(), on="city", how="left").sort_values(["total", "day"])
+        df.pivot_table(index="month", columns="city", values="sum", aggfunc="sum").fillna(0)
+        df.set_index("when")["sum"].resample("MS").sum().rolling(3).mean()
+        df[df["city"].str.upper() == "A"].drop_duplicates("month").nlargest(3, "sum")
+        df["city"].value_counts()
+        df.isna().sum()
+        df.corr(numeric_only=True)
+        pd.concat([df, df]).dtypes.to_string()
+        df.describe().to_string()
+        df.head().to_string()
+        df.head().to_html()
+        df._repr_html_()
+        df.info(buf=io.StringIO())
+        df.to_csv(io.StringIO(), index=False)
+        df[["city", "units"]].to_json()
+
+    def numbers():
+        a = np.random.default_rng(0).normal(size=(16, 16))  # a generator of its own: the global one stays as it was
+        np.linalg.solve(a, a[0])
+        np.linalg.svd(a)
+        np.percentile(a, [5, 50, 95])
+        np.polyfit(a[0], a[1], 1)
+        repr(a)
+
+    def charts():
+        # A bare Figure, not pyplot: no figure stays registered and the backend stays unset.
+        y = np.arange(6.0)
+        fig = Figure(figsize=(6, 3))
+        dates, bars, pie = fig.subplots(1, 3)
+        dates.plot(pd.date_range("2024-01-01", periods=6, freq="MS"), y, marker="o", label="line")
+        dates.xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%b"))
+        dates.tick_params(axis="x", rotation=45)
+        dates.set(title="Title, $x^2$", xlabel="x", ylabel="y")
+        dates.legend()
+        dates.grid(True)
+        bars.bar(["a", "b", "c"], [1, 2, 3])
+        bars.scatter(y / 3, y / 3, c=y)
+        bars.hist(y, bins=5, alpha=0.5)
+        pie.pie([1, 2, 3], labels=["a", "b", "c"], autopct="%d%%")
+        fig.tight_layout()
+        fig.savefig(io.BytesIO(), format="png", dpi=150, bbox_inches="tight")
+        fig.clear()
+
+    def close_fonts():
+        # matplotlib keeps font files open in two caches. Forks would share one read position, so they must go.
+        matplotlib.font_manager._get_font.cache_clear()
+        matplotlib.mathtext.MathTextParser._parse_cached.cache_clear()
+        gc.collect()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if forked:
+            touch()
+        else:
+            tables()
+            numbers()
+            charts()
+            close_fonts()
+
+
+warmup(globals().get("FORKED", False))
+del warmup

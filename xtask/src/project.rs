@@ -1,0 +1,163 @@
+//! Where things are: the source root, the shared target directory, the cargo to call.
+//!
+//! Every child gets its environment from here, so that a step run by hand and a step run by
+//! `cargo xtask test` see the same values.
+
+use std::env;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use fs_err as fs;
+
+use crate::tidy::files;
+
+#[derive(Debug)]
+pub(crate) struct Project {
+    pub(crate) root: PathBuf,
+    pub(crate) target: PathBuf,
+    cargo: PathBuf,
+    atoll_home: PathBuf,
+}
+
+impl Project {
+    pub(crate) fn discover() -> Result<Self> {
+        let root = find_root()?;
+        let cwd = env::current_dir().context("cannot read the working directory")?;
+        let target = match env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty()) {
+            Some(dir) => cwd.join(dir),
+            None => user_cache_dir()?.join("atoll-target"),
+        };
+        let cargo = env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+        let atoll_home = match env::var_os("ATOLL_HOME").filter(|value| !value.is_empty()) {
+            Some(dir) => cwd.join(dir),
+            None => target.join("atoll-home"),
+        };
+        Ok(Self {
+            root,
+            target,
+            cargo,
+            atoll_home,
+        })
+    }
+
+    /// The release binary that the templates are built with and the tests are run against.
+    pub(crate) fn atoll_binary(&self) -> PathBuf {
+        self.target.join("release").join("atoll")
+    }
+
+    pub(crate) fn cargo(&self) -> Command {
+        self.command(&self.cargo)
+    }
+
+    /// A child that runs in the source root and sees the project's environment.
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("ATOLL_HOME", &self.atoll_home)
+            .env("ATOLL_BIN", self.atoll_binary());
+        command
+    }
+
+    /// Takes the target directory for this checkout until the returned lock is dropped.
+    ///
+    /// Clones share one target directory. Cargo tells old from new by file times alone and does
+    /// not see that a file belongs to another clone: it would run the other clone's binary. So
+    /// one run at a time holds the directory, and when the last one was from another checkout,
+    /// the sources here are marked as new.
+    pub(crate) fn claim_target_dir(&self) -> Result<File> {
+        fs::create_dir_all(&self.target)?;
+        let path = self.target.join("xtask.lock");
+        let lock =
+            File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        if lock.try_lock().is_err() {
+            println!(
+                "waiting for another run that uses {}",
+                self.target.display()
+            );
+            lock.lock()
+                .with_context(|| format!("cannot lock {}", path.display()))?;
+        }
+        let stamp = self.target.join("xtask.checkout");
+        let here = self.root.to_string_lossy();
+        if fs::read_to_string(&stamp).ok().as_deref() != Some(&*here) {
+            mark_sources_as_new(&self.root)?;
+            fs::write(&stamp, here.as_bytes())?;
+        }
+        Ok(lock)
+    }
+}
+
+fn mark_sources_as_new(root: &Path) -> Result<()> {
+    let now = SystemTime::now();
+    for path in files::list(root)? {
+        let path = root.join(path);
+        if let Ok(file) = File::options().append(true).open(&path) {
+            file.set_modified(now)
+                .with_context(|| format!("cannot touch {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn user_cache_dir() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .filter(|p| p.is_absolute())
+    {
+        return Ok(dir);
+    }
+    let home = env::var_os("HOME").filter(|value| !value.is_empty());
+    let home = home.context("set CARGO_TARGET_DIR, XDG_CACHE_HOME or HOME: none of them is set")?;
+    Ok(PathBuf::from(home).join(".cache"))
+}
+
+/// Walks up from the package directory that cargo names (or the working directory) to the
+/// manifest that has a `[workspace]` table.
+pub(crate) fn find_root() -> Result<PathBuf> {
+    let start = match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(dir) => PathBuf::from(dir),
+        None => env::current_dir().context("cannot read the working directory")?,
+    };
+    for dir in start.ancestors() {
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+        if manifest.lines().any(|line| line.trim() == "[workspace]") {
+            return Ok(dir.to_path_buf());
+        }
+    }
+    anyhow::bail!("no workspace manifest at or above {}", start.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_has_the_workspace_manifest() {
+        let root = find_root().unwrap();
+        assert!(root.join("xtask").join("Cargo.toml").is_file());
+    }
+
+    #[test]
+    fn marking_makes_every_source_newer() {
+        let dir = env::temp_dir().join(format!("xtask-mark-{}", std::process::id()));
+        fs::create_dir_all(dir.join("src")).unwrap();
+        let file = dir.join("src").join("lib.rs");
+        fs::write(&file, "//! sample").unwrap();
+        let old = SystemTime::UNIX_EPOCH;
+        File::options()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .set_modified(old)
+            .unwrap();
+        mark_sources_as_new(&dir).unwrap();
+        let seen = fs::metadata(&file).unwrap().modified().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(seen > old);
+    }
+}

@@ -1,0 +1,109 @@
+//! Runs named steps one after another, prints each name and time, and stops at the first red.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+#[derive(Debug)]
+pub(crate) struct Steps {
+    started: Instant,
+    done: Vec<(&'static str, Duration)>,
+}
+
+impl Steps {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Runs one step. The error of a red step says which step it was and what went wrong.
+    pub(crate) fn step(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        println!("==> {name}");
+        let start = Instant::now();
+        let outcome = work();
+        let took = start.elapsed();
+        match outcome {
+            Ok(()) => {
+                println!("    {name}: ok in {:.1} s", took.as_secs_f64());
+                self.done.push((name, took));
+                Ok(())
+            }
+            Err(error) => {
+                println!("    {name}: red after {:.1} s", took.as_secs_f64());
+                Err(error.context(format!("stopped at step `{name}`")))
+            }
+        }
+    }
+
+    pub(crate) fn summary(&self) {
+        println!("\nall steps are green:");
+        for (name, took) in &self.done {
+            println!("  {:>7.1} s  {name}", took.as_secs_f64());
+        }
+        println!("  {:>7.1} s  in all", self.started.elapsed().as_secs_f64());
+    }
+}
+
+/// Runs a child with our own stdout and stderr; anything but exit code 0 is an error.
+pub(crate) fn check(command: &mut Command) -> Result<()> {
+    let line = shown(command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// True when the child starts and ends with exit code 0. Its output is thrown away.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
+}
+
+fn shown(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(name).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn red_step_names_itself_and_the_command() {
+        let mut steps = Steps::new();
+        let error = steps
+            .step("sample", || check(&mut Command::new("false")))
+            .unwrap_err();
+        let text = format!("{error:#}");
+        assert!(
+            text.starts_with("stopped at step `sample`: `false` ended with"),
+            "{text}"
+        );
+        assert!(steps.done.is_empty());
+    }
+
+    #[test]
+    fn missing_program_is_an_error_with_its_name() {
+        let error = check(&mut Command::new("no-such-program-here")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("cannot start `no-such-program-here`")
+        );
+        assert!(!succeeds(&mut Command::new("no-such-program-here")));
+    }
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask test`: every step from a bare machine to the last test, in this order.
+
+use anyhow::Result;
+
+use crate::packages::{ensure_nextest, ensure_system_packages};
+use crate::project::Project;
+use crate::python::run_kernel_tests;
+use crate::steps::{Steps, check};
+use crate::tidy;
+
+const TEMPLATES: &[&str] = &["python-min", "python-data"];
+
+pub(crate) fn run(project: &Project) -> Result<()> {
+    println!("target directory: {}", project.target.display());
+    let _lock = project.claim_target_dir()?;
+    let mut steps = Steps::new();
+    steps.step("system packages", ensure_system_packages)?;
+    steps.step("cargo-nextest", || ensure_nextest(project))?;
+    steps.step("format", || cargo(project, &["fmt", "--all", "--check"]))?;
+    steps.step("clippy", || {
+        cargo(
+            project,
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        )
+    })?;
+    steps.step("tidy", || tidy::run(&project.root))?;
+    steps.step("build atoll", || {
+        cargo(project, &["build", "--release", "-p", "atoll"])
+    })?;
+    steps.step("templates", || build_templates(project))?;
+    steps.step("Python kernel tests", || run_kernel_tests(project))?;
+    steps.step("Rust tests", || {
+        cargo(project, &["nextest", "run", "--workspace", "--release"])
+    })?;
+    steps.summary();
+    Ok(())
+}
+
+fn cargo(project: &Project, args: &[&str]) -> Result<()> {
+    check(project.cargo().args(args))
+}
+
+fn build_templates(project: &Project) -> Result<()> {
+    for template in TEMPLATES {
+        let mut build = project.command(project.atoll_binary());
+        check(build.args(["template", "build", template]))?;
+    }
+    Ok(())
+}
