@@ -49,12 +49,11 @@ fn run(agent: &AgentStart, argv: &[CString], env: &[CString], cwd: &str, fds: &[
 
 fn enter(agent: &AgentStart, cwd: &str, fds: &[OwnedFd]) -> Result<(), StepError> {
     rustix::process::setsid().step("start a session")?;
-    std::fs::write("/proc/self/oom_score_adj", "1000").step("be the first to go when memory runs out")?;
     rustix::process::chdir(cwd).step("enter the working directory")?;
     let ruleset = lay_all(fds, agent.ruleset.as_ref())?;
     nix::sys::signal::SigSet::empty().thread_set_mask().step("unblock signals")?;
     let filters = [agent.filters[0].as_slice(), agent.filters[1].as_slice()];
-    let lock = Lock { off: agent.off, ruleset, filters: &filters, rlimits: &agent.rlimits };
+    let lock = Lock { off: agent.off, ruleset, filters: &filters, rlimits: &agent.rlimits, expendable: true };
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the command down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),

@@ -22,9 +22,7 @@ pub enum FilterError {
 /// The programs of one spawner, as the kernel's 8-byte instructions.
 #[derive(Clone, Debug)]
 pub struct Filters {
-    /// What the zygote wears and its forks inherit: the allow-list with the entering calls.
-    pub zygote: Vec<u8>,
-    /// What a command of the agent wears first: the allow-list without them.
+    /// Worn first: by the zygote, whose forks inherit it, and by each command of the agent.
     pub allow: Vec<u8>,
     /// What every process of the user wears last.
     pub deny: Vec<u8>,
@@ -37,8 +35,7 @@ impl Filters {
         let allow = read("allow", ALLOW)?;
         let deny = read("deny", DENY)?;
         Ok(Self {
-            zygote: build("zygote", allow.iter(), json!("allow"), json!({"errno": ENOSYS}))?,
-            allow: build("allow", allow.iter().filter(|r| !r.entering), json!("allow"), json!({"errno": ENOSYS}))?,
+            allow: build("allow", allow.iter(), json!("allow"), json!({"errno": ENOSYS}))?,
             deny: build("deny", deny.iter(), json!({"errno": EPERM}), json!("allow"))?,
             agent: build("agent", deny.iter().filter(|r| !r.agent_needs), json!({"errno": EPERM}), json!("allow"))?,
         })
@@ -61,8 +58,10 @@ pub struct Rule {
     #[serde(default)]
     pub args: Vec<Arg>,
     pub values: Option<Values>,
+    /// Needed to enter a sandbox; `deny.toml` refuses it again.
     #[serde(default)]
     pub entering: bool,
+    /// The agent's own filter leaves it out.
     #[serde(default)]
     pub agent_needs: bool,
 }
@@ -166,7 +165,7 @@ mod tests {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
         }
         let filters = Filters::compile().unwrap();
-        assert!([&filters.zygote, &filters.allow, &filters.deny, &filters.agent].iter().all(|f| f.len() > 100));
-        assert!(filters.zygote.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
+        assert!([&filters.allow, &filters.deny, &filters.agent].iter().all(|f| f.len() > 100));
+        assert!(filters.allow.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
     }
 }

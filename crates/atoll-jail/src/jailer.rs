@@ -7,7 +7,8 @@ mod host;
 mod sandboxes;
 mod template;
 
-pub use host::{NoWall, probe};
+pub use crate::receipt::weaker_points;
+pub use host::{Layer, NoWall, probe};
 
 use crate::cgroup::{self, InstanceGroups};
 use crate::channel::{self, ChannelError, next_fd};
@@ -148,7 +149,10 @@ impl Jailer {
                 }
                 Ok(())
             }
-            ToJailer::Inspect { sandbox, context } => self.inspect(sandbox, context),
+            ToJailer::Inspect { sandbox } => {
+                let pidfd = next_fd(&mut fds)?;
+                self.inspect(sandbox, &pidfd)
+            }
             ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
             ToJailer::RotateZygote { template } => match self.templates.get(&template) {
                 Some(template) => Ok(channel::send(&template.channel, &ToSpawner::Rotate, &[])?),
@@ -179,14 +183,14 @@ impl Jailer {
                 self.forget(&sandbox);
                 tell(&FromJailer::SandboxFailed { sandbox, message }, &[])
             }
-            FromSpawner::ContextStarted { sandbox, context } => self.context_started(sandbox, context, fds),
+            FromSpawner::ContextStarted { sandbox, context } => {
+                let pidfd: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+                tell(&FromJailer::ContextStarted { sandbox, context }, &pidfd)
+            }
             FromSpawner::ContextFailed { sandbox, context, message } => {
                 tell(&FromJailer::ContextFailed { sandbox, context, message }, &[])
             }
             FromSpawner::ContextExited { sandbox, context, code, signal } => {
-                if let Some(known) = self.sandboxes.get_mut(&sandbox) {
-                    known.contexts.remove(&context);
-                }
                 tell(&FromJailer::ContextExited { sandbox, context, code, signal }, &[])
             }
             FromSpawner::Attached { sandbox } => tell(&FromJailer::Claimed { sandbox }, &[]),

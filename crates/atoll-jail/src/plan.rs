@@ -63,6 +63,8 @@ impl Walls {
 #[serde(deny_unknown_fields)]
 pub struct TemplatePlan {
     pub tree: PathBuf,
+    /// Becomes `/opt/atoll/kernel`, so that a new binary needs no new template.
+    pub kernel: PathBuf,
     /// Links that each new home directory starts with: path below the home, target.
     pub links: Vec<(String, String)>,
     pub env: BTreeMap<String, String>,
@@ -98,8 +100,8 @@ pub enum ToJailer {
     StartContext { sandbox: SandboxId, context: u32 },
     /// Beside it: one open descriptor per input, to prove that the path still names the same file.
     Claim { sandbox: SandboxId, limits: Limits, inputs: Vec<InputPlan> },
-    /// Read the walls of a context back from the kernel.
-    Inspect { sandbox: SandboxId, context: u32 },
+    /// Read the walls of a context back from the kernel. Beside it: the context's pidfd.
+    Inspect { sandbox: SandboxId },
     EndSandbox { sandbox: SandboxId },
     /// Restart the template's zygote (rotation).
     RotateZygote { template: u32 },
@@ -120,7 +122,8 @@ pub enum FromJailer {
     ContextStarted { sandbox: SandboxId, context: u32 },
     ContextFailed { sandbox: SandboxId, context: u32, message: String },
     ContextExited { sandbox: SandboxId, context: u32, code: Option<i32>, signal: Option<i32> },
-    Inspected { sandbox: SandboxId, context: u32, layers: Map<String, Value> },
+    Inspected { sandbox: SandboxId, layers: Map<String, Value> },
+    InspectFailed { sandbox: SandboxId, message: String },
     Claimed { sandbox: SandboxId },
     ClaimFailed { sandbox: SandboxId, message: String },
     Ended { sandbox: SandboxId },

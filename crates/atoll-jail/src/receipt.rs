@@ -37,11 +37,19 @@ pub(crate) fn inspect(
 /// What is missing, in words. Empty in root mode with every wall up.
 fn weaker(mode: Mode, walls: &Walls) -> Vec<String> {
     let mut weaker: Vec<String> = walls.off.iter().map(|(wall, why)| format!("{wall:?} is off: {why}")).collect();
-    if mode == Mode::Rootless {
-        weaker.push("no cgroup: memory is limited per process (RLIMIT_DATA) and by a watcher, processor share is not limited".into());
-        weaker.push("one host user for all sandboxes: file ownership does not separate them, only mounts do".into());
-    }
+    weaker.extend(weaker_points(mode));
     weaker
+}
+
+/// What a mode lacks against the strongest one.
+pub fn weaker_points(mode: Mode) -> Vec<String> {
+    match mode {
+        Mode::Root => Vec::new(),
+        Mode::Rootless => vec![
+            "no cgroup: memory is limited per process (RLIMIT_DATA), processor share is not limited".into(),
+            "one host user for all sandboxes: file ownership does not separate them, only mounts do".into(),
+        ],
+    }
 }
 
 fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {

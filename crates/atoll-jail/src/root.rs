@@ -44,7 +44,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Takes the parts from the host: called by the jailer, which can still see it.
-pub(crate) fn take_parts(template_tree: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
+pub(crate) fn take_parts(tree: &Path, kernel: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
     let mut parts = Vec::new();
     let mut fds = Vec::new();
     for at in TREES.iter().chain(ETC).chain(DEVICES) {
@@ -60,8 +60,10 @@ pub(crate) fn take_parts(template_tree: &Path) -> Result<(Vec<Part>, Vec<OwnedFd
             Err(_) => {}
         }
     }
-    parts.push(Part::Mount { at: "/opt/atoll".to_owned(), directory: true });
-    fds.push(take_tree(template_tree, false)?);
+    for (at, path) in [("/opt/atoll", tree), ("/opt/atoll/kernel", kernel)] {
+        parts.push(Part::Mount { at: at.to_owned(), directory: true });
+        fds.push(take_tree(path, false)?);
+    }
     Ok((parts, fds))
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
     Ok(tree)
 }
 
-/// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/tmpl`.
+/// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/run/tmpl`.
 pub(crate) fn build(parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
     let root = Path::new("/tmp");
     rustix::mount::mount_change(
@@ -90,7 +92,7 @@ pub(crate) fn build(parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let pristine = open_tree(CWD, root, flags).step("copy the root")?;
     mount_proc(&root.join("proc"), "")?;
-    attach(pristine.as_fd(), &root.join("tmpl")).step("keep the copy")?;
+    attach(pristine.as_fd(), &root.join("run/tmpl")).step("keep the copy")?;
     enter_root(root)?;
     mount_tmpfs(Path::new("/tmp"), "size=64m,nr_inodes=4k,mode=1777")?;
     mount_tmpfs(Path::new("/home/user"), "size=16m,nr_inodes=1k,mode=1777")
@@ -121,7 +123,7 @@ pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
 }
 
 fn make_frame(root: &Path) -> Result<(), StepError> {
-    for place in PLACES.iter().chain(&["/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"]) {
+    for place in PLACES.iter().chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"]) {
         fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
     }
     for (path, text) in FILES {

@@ -124,7 +124,7 @@ pub(crate) fn become_user() -> Result<(), StepError> {
 }
 
 fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
-    let root = Path::new("/tmpl");
+    let root = Path::new("/run/tmpl");
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, root, flags).step("copy the template's root")?;
     attach(tree.as_fd(), root).step("mount the template's root")?;
@@ -194,7 +194,7 @@ fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepE
 fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
     let off = Off(plan.walls.bits().0 | Off::LANDLOCK);
     let filters = [plan.filters.agent.as_slice()];
-    let lock = Lock { off, ruleset: -1, filters: &filters, rlimits: &[] };
+    let lock = Lock { off, ruleset: -1, filters: &filters, rlimits: &[], expendable: false };
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the agent down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),

@@ -149,8 +149,8 @@ impl Spawner {
             return tell(&FromSpawner::ContextFailed { sandbox: id, context, message }, &[]);
         };
         let fork = zygote::Fork::new(id, context, stdio, sandbox, self.mode)?;
-        self.zygote.request(fork)?;
-        Ok(())
+        let refused = self.zygote.request(fork)?;
+        refused.into_iter().try_for_each(tell_event)
     }
 
     fn attach(
@@ -178,22 +178,7 @@ impl Spawner {
     }
 
     fn hear_zygote(&mut self) -> Result<(), Fault> {
-        for event in self.zygote.hear(&self.filters)? {
-            match event {
-                zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[])?,
-                zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[])?,
-                zygote::Event::Forked { sandbox, context, pidfd } => {
-                    tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()])?;
-                }
-                zygote::Event::Refused { sandbox, context, message } => {
-                    tell(&FromSpawner::ContextFailed { sandbox, context, message }, &[])?;
-                }
-                zygote::Event::Exited { sandbox, context, code, signal } => {
-                    tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
-                }
-            }
-        }
-        Ok(())
+        self.zygote.hear(&self.filters)?.into_iter().try_for_each(tell_event)
     }
 
     /// Every ended child: a shell (its sandbox is over), a zygote (start another), or a fork of a dead zygote.
@@ -213,10 +198,26 @@ impl Spawner {
             } else if self.zygote.is(pid) {
                 let message = format!("the zygote ended (exit {code:?}, signal {signal:?})");
                 tell(&FromSpawner::ZygoteDown { message }, &[])?;
-                self.zygote.restart(&self.filters)?;
+                self.zygote.restart(&self.filters)?.into_iter().try_for_each(tell_event)?;
             } else if let Some((sandbox, context)) = self.zygote.forget(pid) {
                 tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
             }
+        }
+    }
+}
+
+fn tell_event(event: zygote::Event) -> Result<(), Fault> {
+    match event {
+        zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[]),
+        zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[]),
+        zygote::Event::Forked { sandbox, context, pidfd } => {
+            tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()])
+        }
+        zygote::Event::Refused { sandbox, context, message } => {
+            tell(&FromSpawner::ContextFailed { sandbox, context, message }, &[])
+        }
+        zygote::Event::Exited { sandbox, context, code, signal } => {
+            tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])
         }
     }
 }

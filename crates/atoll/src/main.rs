@@ -1,2 +1,33 @@
-//! x
-fn main(){}
+//! The binary `atoll`. The same file is started again as jailer and spawner; those never reach the argument parser.
+
+mod args;
+mod commands;
+mod output;
+
+use args::{Cli, Command};
+use atoll_core::outcome::ExitStatus;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some("__jailer") => return ExitCode::from(u8::from(atoll_jail::jailer::main() != 0)),
+        Some("__spawner") => return ExitCode::from(u8::from(atoll_jail::spawner::main(atoll_guest::main) != 0)),
+        _ => {}
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            error.print().ok();
+            let usage = error.use_stderr();
+            return ExitCode::from(if usage { ExitStatus::Usage as u8 } else { 0 });
+        }
+    };
+    let done = match cli.command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Template(args) => commands::template::run(args),
+        Command::Doctor(args) => commands::doctor::run(args),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure)) as u8)
+}

@@ -1,1 +1,112 @@
-//! Templates.
+//! Templates: what is inside a sandbox. A recipe becomes a tree of files that is later seen as `/opt/atoll`.
+//!
+//! [`TemplateStore`] finds or builds a template; [`Template`] is everything the jail needs to know about one. This
+//! module starts interpreters and installers on the host, but never runs a user's code and never enters a sandbox.
+//! All work is synchronous; a build takes minutes, opening a built template takes about a millisecond.
+
+mod build;
+mod compile;
+mod digest;
+mod elf;
+mod error;
+mod fonts;
+mod install;
+mod kernel;
+mod manifest;
+mod meter;
+mod python;
+mod recipe;
+mod recipe_file;
+mod relocate;
+mod search;
+mod shelf;
+mod store;
+mod tool;
+mod tree;
+mod venv;
+mod verify;
+mod version;
+mod workspace;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use build::BuildError;
+pub use compile::CompileError;
+pub use digest::DigestError;
+pub use elf::ElfError;
+pub use error::TemplateError;
+pub use fonts::FontsError;
+pub use install::InstallError;
+pub use kernel::KernelError;
+pub use manifest::ManifestError;
+pub use recipe::RecipeError;
+pub use recipe_file::RecipeFileError;
+pub use relocate::RelocateError;
+pub use search::SearchError;
+pub use store::TemplateStore;
+pub use tool::ToolError;
+pub use tree::TreeError;
+pub use venv::VenvError;
+pub use verify::VerifyError;
+pub use version::VersionError;
+pub use workspace::WorkspaceError;
+
+/// Where a template's tree is seen inside a sandbox.
+pub const INSIDE: &str = "/opt/atoll";
+
+/// Hears how far a build is. `done` and `total` are of the whole build, in units of no fixed length.
+pub trait Progress: Sync {
+    fn step(&self, text: &str, done: u64, total: u64);
+}
+
+/// A built template, ready to be given to a jail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    pub name: String,
+    /// `sha256:` and the digest of every file of the tree.
+    pub digest: String,
+    /// On the host; becomes `/opt/atoll`.
+    pub tree: PathBuf,
+    /// On the host; becomes `/opt/atoll/kernel`. Comes from this binary, not from the recipe.
+    pub kernel: PathBuf,
+    pub python_version: String,
+    /// As seen inside.
+    pub interpreter: String,
+    /// The whole environment of an interpreter inside.
+    pub env: BTreeMap<String, String>,
+    pub preload: Vec<String>,
+    /// Source text, run in the warm interpreter.
+    pub warmup: Option<String>,
+    /// Links that each new home starts with: path below the home, target as seen inside.
+    pub links: Vec<(String, String)>,
+}
+
+/// One line of a list of templates. What only a built template has is `None` before that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TemplateInfo {
+    pub name: String,
+    pub description: String,
+    pub built: bool,
+    pub digest: Option<String>,
+    pub python: Option<String>,
+    pub size_bytes: Option<u64>,
+    /// RFC 3339, UTC.
+    pub built_at: Option<String>,
+}
+
+/// One template with its packages: those installed, or before the build all pins of the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TemplateDetails {
+    #[serde(flatten)]
+    pub info: TemplateInfo,
+    pub packages: Vec<Package>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    pub name: String,
+    pub version: String,
+}

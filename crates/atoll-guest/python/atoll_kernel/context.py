@@ -59,7 +59,7 @@ class Context:
         self._channel.send({"type": "warmed"})
 
 
-def _settle_in(shell: Shell) -> None:
+def _settle_in(shell: Any) -> None:
     """What a shell built elsewhere could not know: where it is now."""
     shell.starting_dir = os.getcwd()
     shell.history_manager.dir_hist[:] = [shell.starting_dir]

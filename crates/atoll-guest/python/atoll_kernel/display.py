@@ -25,32 +25,37 @@ class Formatter(DisplayFormatter):
     """Adds the rows of a table, the chart behind a figure, and JSON for lists and dicts."""
 
     def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
-        if type(obj) in _SCALARS and not include and not exclude and not self._has_custom_text(type(obj)):
+        if type(obj) in _SCALARS and not include and not exclude and self._is_text_only(type(obj)):
             return {"text/plain": self.formatters["text/plain"](obj)}, {}
         data, metadata = super().format(obj, include, exclude)
         if data:
             data.update(_extras(obj))
         return data, metadata
 
-    def _has_custom_text(self, kind: type) -> bool:
-        return any(kind in formatter.type_printers for formatter in self._rich_formatters())
-
-    def _rich_formatters(self) -> list[Any]:
-        return [formatter for mime, formatter in self.formatters.items() if mime != "text/plain"]
+    def _is_text_only(self, kind: type) -> bool:
+        """Whether nobody registered another form for a built-in type: saves asking a dozen formatters."""
+        rich = [formatter for mime, formatter in self.formatters.items() if mime != "text/plain"]
+        return not any(
+            base in formatter.type_printers or (base.__module__, base.__name__) in formatter.deferred_printers
+            for formatter in (*rich, self.mimebundle_formatter, self.ipython_display_formatter)
+            for base in (kind, object)
+        )
 
 
 class Hook(DisplayHook):
     """`sys.displayhook` of a cell: the value goes to the host, `_` and `Out` are kept, nothing is printed."""
 
     def quiet(self) -> bool:
-        cell = self.shell.history_manager.input_hist_parsed[-1]
+        shell: Any = self.shell
+        cell = shell.history_manager.input_hist_parsed[-1]
         return ";" in cell and bool(self.semicolon_at_end_of_expression(cell))
 
     def write_output_prompt(self) -> None:
         """A context has no prompt."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: Any = None) -> None:
-        self.shell.report.result(format_dict, main=True)
+        shell: Any = self.shell
+        shell.report.result(format_dict, main=True)
 
     def log_output(self, format_dict: dict[str, Any]) -> None:
         """Not kept a second time: `Out` holds the object, the host has its text."""
@@ -93,6 +98,7 @@ def _extras(obj: Any) -> dict[str, Any]:
     if package == "matplotlib" and hasattr(obj, "savefig"):
         from atoll_kernel import figures
 
+        figures.mark_shown(obj)
         return {CHART: chart} if (chart := figures.chart_of(obj)) else {}
     return {}
 

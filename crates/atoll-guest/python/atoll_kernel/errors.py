@@ -34,7 +34,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     """The body of an `error` frame."""
     try:
         lines = traceback_lines(error)
-    except Exception:
+    except BaseException:
         lines = []
     return {"name": type(error).__name__, "value": value_of(error), "traceback": lines}
 
@@ -42,7 +42,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 def value_of(error: BaseException) -> str:
     try:
         return cut(re.sub(_CELL_NAME, r"Cell In[\1]", str(error)), MAX_VALUE_CHARS)
-    except Exception:
+    except BaseException:
         return "<exception str() failed>"
 
 
@@ -83,8 +83,9 @@ def exit_code_of(error: BaseException | None) -> int | None:
     if code is None:
         return 0
     if isinstance(code, int):
-        return int(code) if -EXIT_CODE_BOUND <= code < EXIT_CODE_BOUND else int(code) & 0xFF
-    with contextlib.suppress(Exception):
+        number = int.__int__(code)
+        return number if -EXIT_CODE_BOUND <= number < EXIT_CODE_BOUND else number & 0xFF
+    with contextlib.suppress(BaseException):
         print(code, file=sys.stderr, flush=True)
     return 1
 

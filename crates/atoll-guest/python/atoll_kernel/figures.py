@@ -61,7 +61,6 @@ def png_of(figure: Figure) -> bytes | None:
     """The figure as it would be saved, or None if there is nothing on it."""
     if not (figure.axes or figure.lines or figure.texts or figure.images or figure.patches or figure.subfigs):
         return None
-    _shown.add(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_dpi_of(figure), bbox_inches="tight")
     return buffer.getvalue()
@@ -69,9 +68,9 @@ def png_of(figure: Figure) -> bytes | None:
 
 def chart_of(figure: Figure) -> Any | None:
     """The data behind the drawing, for clients that draw it themselves; None if it cannot be told."""
-    if _points_of(figure) > MAX_CHART_POINTS:
-        return None
     try:
+        if _points_of(figure) > MAX_CHART_POINTS:
+            return None
         from e2b_charts import chart_figure_to_dict
 
         return plain(chart_figure_to_dict(figure)) or None
@@ -79,9 +78,15 @@ def chart_of(figure: Figure) -> Any | None:
         return None
 
 
+def mark_shown(figure: Figure) -> None:
+    """For a figure that user code displayed itself: it is not shown again when the cell ends."""
+    _shown.add(figure)
+
+
 def _show_once(figure: Figure) -> None:
     if figure in _shown:
         return
+    mark_shown(figure)
     if (png := png_of(figure)) is not None:
         data = {"text/plain": repr(figure), "image/png": png, "e2b/chart": chart_of(figure)}
         display(data, raw=True)
@@ -92,7 +97,7 @@ def _dpi_of(figure: Figure) -> float:
     return min(DPI, MAX_SIDE_PIXELS / longest)
 
 
-def _points_of(figure: Figure) -> int:
-    lines = sum(len(line.get_xdata(orig=False)) for axes in figure.axes for line in axes.lines)
-    marks = sum(len(group.get_offsets()) for axes in figure.axes for group in axes.collections)
-    return lines + marks
+def _points_of(figure: Any) -> int:
+    lines = [len(line.get_xdata(orig=False)) for axes in figure.axes for line in axes.lines]
+    marks = [len(group.get_offsets()) for axes in figure.axes for group in axes.collections]
+    return sum(lines) + sum(marks)

@@ -25,12 +25,22 @@ _CODE_FIELDS = (
 )
 
 
+SMALLEST_SLOT, LARGEST_SLOT, SLOT_STEP = 16, 512, 16
+POOL_BYTES, POOL_HEADER_BYTES = 1 << 14, 48
+BYTES_OVERHEAD = 33
+FRESH_POOL_STREAK = 4
+MAX_FILLERS = 1 << 16
+
+_fillers: list[Any] = []
+
+
 def mark_all() -> int:
     """Makes every reachable object immortal; returns how many were not yet. 0 where it is not possible."""
     word = _immortal_word()
     if word is None:
         return 0
     gc.collect()
+    _fill_free_slots()
     return sum(_mark_from(obj, word) for obj in gc.get_objects())
 
 
@@ -48,6 +58,32 @@ def _immortal_word() -> int | None:
     if (3, 14) <= sys.version_info < (3, 15):
         return 0xC000_0000
     return None
+
+
+def _fill_free_slots() -> None:
+    """Takes the small free slots between living objects, so that a child allocates in pages of its own."""
+    for size in range(SMALLEST_SLOT, LARGEST_SLOT + 1, SLOT_STEP):
+        _fillers.extend(_fill(size))
+
+
+def _fill(size: int) -> list[Any]:
+    """Allocates slots of one size until they come in sequence from the start of a pool: a fresh one."""
+    taken: list[Any] = []
+    streak = 0
+    while streak < FRESH_POOL_STREAK and len(taken) < MAX_FILLERS:
+        filler = _object_of(size)
+        if id(filler) % POOL_BYTES == POOL_HEADER_BYTES:
+            streak = 1
+        elif streak:
+            streak = streak + 1 if id(filler) == id(taken[-1]) + size else 0
+        taken.append(filler)
+    return taken[: len(taken) - streak]
+
+
+def _object_of(size: int) -> Any:
+    if size == 16:
+        return object()
+    return float("1.5") if size == 32 else bytes(size - BYTES_OVERHEAD)
 
 
 def _mark_from(root: Any, word: int) -> int:

@@ -64,7 +64,7 @@ def _defer(name: str) -> Any:
 def _pretended_missing(*names: str) -> Iterator[None]:
     """Optional helpers for typing at a terminal: whoever only tries to import them goes on without."""
     absent = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(absent))
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
     try:
         yield
     finally:

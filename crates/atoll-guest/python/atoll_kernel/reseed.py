@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 
 def all() -> None:
@@ -19,22 +20,26 @@ def all() -> None:
     _openssl()
 
 
+def _loaded(name: str) -> Any | None:
+    return sys.modules.get(name)
+
+
 def _random() -> None:
-    module = sys.modules.get("random")
+    module = _loaded("random")
     if module is not None:
         module.seed()
 
 
 def _numpy() -> None:
     """The legacy global generator; `default_rng()` takes fresh entropy each time."""
-    module = sys.modules.get("numpy.random")
+    module = _loaded("numpy.random")
     if module is not None:
         module.seed()
 
 
 def _uuid() -> None:
     """`uuid1` keeps the node and the last time stamp it used."""
-    module = sys.modules.get("uuid")
+    module = _loaded("uuid")
     if module is not None:
         module._node = None
         module._last_timestamp = None
@@ -42,13 +47,13 @@ def _uuid() -> None:
 
 def _tempfile() -> None:
     """Names of temporary files come from a generator made at first use."""
-    module = sys.modules.get("tempfile")
+    module = _loaded("tempfile")
     if module is not None:
         module._name_sequence = None
 
 
 def _openssl() -> None:
     """OpenSSL notices a fork by the process id, which is the same in every sandbox."""
-    module = sys.modules.get("ssl")
+    module = _loaded("ssl")
     if module is not None:
         module.RAND_add(os.urandom(64), 64.0)

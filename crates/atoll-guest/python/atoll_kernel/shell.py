@@ -30,7 +30,8 @@ from atoll_kernel import errors, interrupts, libraries, streams  # noqa: E402
 from atoll_kernel.display import Formatter, Hook, Publisher  # noqa: E402
 from atoll_kernel.report import Report  # noqa: E402
 
-NO_DISK = "/nonexistent/ipython"
+# IPython makes its directory if it is missing. This one is there, and is read-only in a sandbox.
+NO_DISK = "/"
 
 
 class Compiler(CachingCompiler):
@@ -198,7 +199,7 @@ class Shell(InteractiveShell):
 
     def init_display_formatter(self) -> None:
         self.display_formatter = Formatter(parent=self)
-        self.configurables.append(self.display_formatter)
+        self.configurables.append(self.display_formatter)  # type: ignore[arg-type]
 
     def init_virtualenv(self) -> None:
         """The interpreter is the template's; there is none to switch to."""

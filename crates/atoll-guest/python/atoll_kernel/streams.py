@@ -96,7 +96,7 @@ def _settle_stream(fd: int, name: str) -> None:
         getattr(sys, name).flush()
         getattr(sys, name).write("")
         getattr(sys, f"__{name}__").flush()
-    except Exception:
+    except BaseException:
         stream = _text_stream(fd)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)

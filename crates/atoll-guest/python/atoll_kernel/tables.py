@@ -17,14 +17,11 @@ MAX_JSON_CHARS = 1 << 20
 
 
 def columns_of(obj: Any) -> dict[str, list[Any]] | None:
-    """The columns of a DataFrame or Series, or None if it is neither or too big."""
-    kind = type(obj).__name__
-    frame = obj.to_frame() if kind == "Series" else obj
-    if not (hasattr(frame, "iloc") and hasattr(frame, "columns")):
-        return None
-    if len(frame) > MAX_ROWS or frame.size > MAX_CELLS:
-        return None
+    """The columns of a DataFrame or Series, or None if it is neither, or too big, or too strange."""
     try:
+        frame = obj.to_frame() if type(obj).__name__ == "Series" else obj
+        if not hasattr(frame, "iloc") or len(frame) > MAX_ROWS or frame.size > MAX_CELLS:
+            return None
         columns = {_name(frame, i): _values(frame.iloc[:, i]) for i in range(frame.shape[1])}
         return columns if len(json.dumps(columns)) <= MAX_JSON_CHARS else None
     except Exception:

@@ -59,13 +59,16 @@ def main() -> None:
 def prepare(config: dict[str, Any]) -> dict[str, int]:
     """Imports, warms up, freezes and checks. Returns what the answer to the host says about it."""
     began = time.monotonic()
+    ctypes.PyDLL(config["native"])
     shell = Shell.instance()
     for name in config.get("preload", []):
         importlib.import_module(name)
-    _warm_up(shell, config.get("warm_up", ""))
-    marked = immortal.mark_all() if config.get("immortal") else 0
-    gc.collect()
-    gc.freeze()
+    marked = 0
+    if config["warm"]:
+        _warm_up(shell, config.get("warm_up", ""))
+        marked = immortal.mark_all() if config.get("immortal") else 0
+        gc.collect()
+        gc.freeze()
     threads = _only_thread()
     return {"threads": threads, "preload_ms": int((time.monotonic() - began) * 1000), "immortal": marked}
 

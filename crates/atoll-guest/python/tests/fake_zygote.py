@@ -1,4 +1,4 @@
-"""A zygote whose native library is played by Python: forks on request, with the child's descriptors in the message.
+"""A zygote whose native library is played by Python: forks on request, with the child's descriptors.
 
 Run as a script by `test_zygote.py`. It stands in for the fork only; nothing is locked down.
 """

@@ -166,7 +166,7 @@ class Kernel(Peer):
             stdout=out_write,
             stderr=err_write,
             close_fds=False,
-            preexec_fn=lambda: place_control(theirs.fileno()),  # noqa: PLW1509
+            preexec_fn=lambda: place_control(theirs.fileno()),
         )
         theirs.close()
         os.close(out_write)

@@ -11,6 +11,7 @@ import pytest
 from harness import Kernel, Run
 
 IMPORT = "import matplotlib.pyplot as plt\n"
+NO_NUMBERS = "plt.rcParams.update({'xtick.labelbottom': False, 'ytick.labelleft': False})\n"
 
 
 def titles(run: Run) -> list[str | None]:
@@ -41,8 +42,8 @@ def test_a_giant_figure_is_scaled_down(kernel: Kernel) -> None:
 
 
 def test_show_sends_in_order_and_once(kernel: Kernel) -> None:
-    code = "plt.plot([1]); plt.title('a'); plt.show()\ndisplay('between')\nplt.plot([2]); plt.title('b'); plt.show()"
-    run = kernel.run(IMPORT + code)
+    first, second = (f"plt.plot([1]); plt.title('{title}'); plt.show()\n" for title in "ab")
+    run = kernel.run(IMPORT + first + "display('between')\n" + second)
     kinds = ["image/png" in result["data"] for result in run.results]
     assert kinds == [True, False, True] and titles(run) == ["a", "b"]
 
@@ -57,6 +58,12 @@ def test_a_figure_as_last_value_is_one_image(kernel: Kernel) -> None:
 def test_a_displayed_figure_is_not_repeated(kernel: Kernel) -> None:
     assert len(kernel.run(IMPORT + "fig = plt.figure(); plt.plot([1])\ndisplay(fig)").images) == 1
     assert len(kernel.run("fig, ax = plt.subplots(); ax.plot([1]); fig.show()").images) == 1
+
+
+def test_a_format_chosen_in_the_notebook_way(kernel: Kernel) -> None:
+    kernel.run("from matplotlib_inline.backend_inline import set_matplotlib_formats\n" + IMPORT)
+    run = kernel.run("set_matplotlib_formats('retina')\nfig = plt.figure(); plt.plot([1])\nfig")
+    assert run.error is None and len(run.images) == 1
 
 
 def test_empty_figures_are_not_shown(kernel: Kernel) -> None:
@@ -147,7 +154,7 @@ def test_child_processes_do_not_see_our_backend(kernel: Kernel) -> None:
 
 
 def make_font(path: Path) -> None:
-    """A font with one Chinese and one Japanese sign, both drawn as a box of a kind no other font has."""
+    """A font with a Chinese and a Japanese sign, and the two letters by which matplotlib measures a line."""
     from fontTools.fontBuilder import FontBuilder
     from fontTools.pens.ttGlyphPen import TTGlyphPen
 
@@ -162,7 +169,7 @@ def make_font(path: Path) -> None:
     }
     builder = FontBuilder(1000, isTTF=True)
     builder.setupGlyphOrder([".notdef", "sign"])
-    builder.setupCharacterMap({0x4E2D: "sign", 0x3042: "sign"})
+    builder.setupCharacterMap(dict.fromkeys((0x4E2D, 0x3042, ord("l"), ord("p")), "sign"))
     builder.setupGlyf(glyphs)
     builder.setupHorizontalMetrics({".notdef": (500, 0), "sign": (1000, 100)})
     builder.setupHorizontalHeader(ascent=800, descent=-200)
@@ -179,7 +186,7 @@ def make_font(path: Path) -> None:
         "import seaborn as sns; sns.set_theme()\n",
         "plt.rcParams['font.family'] = 'serif'\n",
         "plt.rcParams['font.sans-serif'] = ['DejaVu Sans']; plt.style.use('ggplot')\n",
-        "plt.rcParams['font.family'] = 'Atoll Test CJK'\n",
+        "plt.rcParams['font.family'] = 'Atoll Test CJK'\n" + NO_NUMBERS,
     ],
 )
 def test_fallback_fonts_draw_every_script(start: Callable[..., Kernel], tmp_path: Path, theme: str) -> None:
@@ -195,5 +202,5 @@ def test_without_fallback_fonts_the_glyph_is_missing(kernel: Kernel) -> None:
 
 
 def test_seaborn_figures(kernel: Kernel) -> None:
-    code = "import seaborn as sns, pandas as pd\ndf = pd.DataFrame({'x': [1, 2], 'y': [3, 4]})\nsns.relplot(data=df, x='x', y='y')"
-    assert len(kernel.run(code).images) == 1
+    kernel.run("import seaborn as sns, pandas as pd\ndf = pd.DataFrame({'x': [1, 2], 'y': [3, 4]})")
+    assert len(kernel.run("sns.relplot(data=df, x='x', y='y')").images) == 1

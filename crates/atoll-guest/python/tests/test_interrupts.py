@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 from harness import Kernel, Run
 
@@ -28,7 +30,7 @@ def interrupted(kernel: Kernel, code: str) -> Run:
 )
 def test_a_cell_is_ended_and_state_survives(kernel: Kernel, loop: str) -> None:
     kernel.run("kept = 1; import time")
-    run = interrupted(kernel, f"new = 2\nprint('started', flush=True)\n{loop}")
+    run = interrupted(kernel, f"new = 2\nif True:\n    print('started', flush=True)\n{indent(loop, '    ')}")
     assert run.error is not None and run.error["name"] == "KeyboardInterrupt"
     assert "Cell In[2], line" in run.traceback and "atoll_kernel" not in run.traceback
     assert kernel.run("kept, new").text == "(1, 2)"
@@ -45,8 +47,8 @@ def test_cleanup_code_runs(kernel: Kernel) -> None:
 
 
 def test_code_may_catch_it(kernel: Kernel) -> None:
-    code = "try:\n    print('started', flush=True)\n    while True: pass\nexcept KeyboardInterrupt:\n    r = 'caught'\nr"
-    run = interrupted(kernel, code)
+    code = "try:\n    print('started', flush=True)\n    while True: pass\n"
+    run = interrupted(kernel, code + "except KeyboardInterrupt:\n    r = 'caught'\nr")
     assert run.error is None and run.text == "'caught'"
 
 

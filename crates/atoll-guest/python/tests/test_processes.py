@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from harness import Kernel
 
 
@@ -21,18 +24,23 @@ def test_the_exit_status_of_such_a_child(kernel: Kernel) -> None:
 
 def test_a_child_shows_nothing(kernel: Kernel) -> None:
     run = kernel.run(
-        "import os\npid = os.fork()\nif pid == 0:\n    display('from child')\nelse:\n    os.waitpid(pid, 0)\n'parent'"
+        "import os\npid = os.fork()\ndisplay('child') if pid == 0 else os.waitpid(pid, 0)\n'parent'"
     )
-    assert run.text == "'parent'" and len(run.results) == 1
+    assert [result["data"]["text/plain"] for result in run.results] == ["'parent'"]
 
 
 def test_the_socket_is_closed_in_children(kernel: Kernel) -> None:
-    code = "import os\npid = os.fork()\nif pid == 0:\n    print(os.path.exists('/proc/self/fd/3'))\nelse: os.waitpid(pid, 0)"
-    assert kernel.run(code).stdout.startswith("False\n")
-    listing = kernel.run(
-        "import subprocess\nprint(subprocess.run(['ls', '/proc/self/fd'], close_fds=False, capture_output=True, text=True).stdout.split())"
+    code = "import os\npid = os.fork()\nprint(os.path.exists('/proc/self/fd/3'))\nif pid: os.waitpid(pid, 0)"
+    assert sorted(kernel.run(code).stdout.split()) == ["False", "True"]
+
+
+def test_programs_inherit_no_descriptor_of_ours(kernel: Kernel) -> None:
+    code = (
+        "import os, subprocess\nsocket, pipe = (os.readlink(f'/proc/self/fd/{n}') for n in (3, 1))\n"
+        "links = subprocess.check_output(['ls', '-l', '/proc/self/fd'], close_fds=False, text=True)\n"
+        "socket in links, pipe in links"
     )
-    assert "'100'" not in listing.stdout and listing.stdout.count("'") == 8
+    assert kernel.run(code).text == "(False, False)"
 
 
 def test_multiprocessing(kernel: Kernel) -> None:
@@ -53,9 +61,8 @@ def test_process_pools(kernel: Kernel) -> None:
 
 
 def test_threads_go_on_between_cells(kernel: Kernel) -> None:
-    kernel.run(
-        "import threading\ngo, over = threading.Event(), threading.Event()\ndef work():\n    go.wait(); over.set()"
-    )
+    kernel.run("import threading\ngo, over = threading.Event(), threading.Event()")
+    kernel.run("def work():\n    go.wait(); over.set()")
     kernel.run("threading.Thread(target=work).start()")
     assert kernel.run("go.set(); over.wait(30)").text == "True"
 
@@ -67,11 +74,23 @@ def test_display_from_a_thread(kernel: Kernel) -> None:
     assert [result["data"]["text/plain"] for result in run.results] == ["'t'"]
 
 
-def test_display_after_the_cell_goes_nowhere(kernel: Kernel) -> None:
+def test_a_late_display_belongs_to_the_cell_that_runs_then(kernel: Kernel) -> None:
     kernel.run("import threading\ngo = threading.Event()\ndef late():\n    go.wait(); display('late')")
     kernel.run("t = threading.Thread(target=late); t.start()")
     run = kernel.run("go.set(); t.join()")
     assert [result["data"]["text/plain"] for result in run.results] == ["'late'"]
+
+
+def test_display_between_cells_goes_nowhere(kernel: Kernel, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    os.mkfifo(tmp_path / "over")
+    kernel.run(
+        "import threading\ndef late():\n    open('gate').read(); display('late'); open('over', 'w').close()"
+    )
+    kernel.run("threading.Thread(target=late).start()")
+    (tmp_path / "gate").write_text("open")
+    (tmp_path / "over").read_text()
+    assert kernel.run("1").text == "1"
 
 
 def test_os_exit_is_seen_by_the_host(kernel: Kernel) -> None:

@@ -16,7 +16,7 @@ def test_both_streams(kernel: Kernel) -> None:
 
 def test_output_below_python_is_captured(kernel: Kernel) -> None:
     run = kernel.run(
-        "import os, subprocess\nos.write(1, b'raw\\n')\nos.system('echo sys')\nsubprocess.run(['echo', 'sub'])"
+        "import os, subprocess as s\nos.write(1, b'raw\\n')\nos.system('echo sys')\ns.run(['echo', 'sub'])"
     )
     assert run.stdout == "raw\nsys\nsub\n"
 
@@ -48,6 +48,7 @@ def test_output_comes_while_the_cell_runs(kernel: Kernel, tmp_path: Path) -> Non
         "f = open('taken', 'w'); os.dup2(f.fileno(), 1)",
         "sys.stderr.close(); sys.stdout.close()",
         "class T:\n    def write(self, s): raise OSError\nsys.stdout = T()",
+        "class T:\n    def flush(self): raise SystemExit\nsys.stdout = T()",
     ],
 )
 def test_damage_is_repaired(kernel: Kernel, damage: str) -> None:

@@ -9,12 +9,10 @@ use crate::spawner::ToSpawner;
 use crate::step::chain;
 use atoll_core::{Limits, SandboxId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::collections::HashMap;
 
 pub(super) struct Sandbox {
     pub(super) template: u32,
     pub(super) groups: Option<SandboxGroups>,
-    pub(super) contexts: HashMap<u32, OwnedFd>,
 }
 
 impl Jailer {
@@ -30,7 +28,7 @@ impl Jailer {
         let with_groups = self.groups.as_ref().filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
         let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits)).transpose()?;
         let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
-        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups, contexts: HashMap::new() });
+        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups });
         let members = members?.unwrap_or_default();
         let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&members).map(AsFd::as_fd).collect();
         let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits };
@@ -42,15 +40,6 @@ impl Jailer {
         let (stats, files): (Vec<_>, Vec<_>) = groups.map(SandboxGroups::stat_files).unwrap_or_default().into_iter().unzip();
         let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         tell(&FromJailer::SandboxReady { sandbox: id, stats }, &fds)
-    }
-
-    pub(super) fn context_started(&mut self, id: SandboxId, context: u32, fds: Vec<OwnedFd>) -> Result<(), Fault> {
-        let pidfd = fds.into_iter().next().ok_or("a context came without its pidfd")?;
-        tell(&FromJailer::ContextStarted { sandbox: id.clone(), context }, &[pidfd.as_fd()])?;
-        if let Some(sandbox) = self.sandboxes.get_mut(&id) {
-            sandbox.contexts.insert(context, pidfd);
-        }
-        Ok(())
     }
 
     /// Applies what is personal: limits now, inputs by the spawner.
@@ -76,17 +65,16 @@ impl Jailer {
         self.to_spawner(id, &ToSpawner::Attach { sandbox: id.clone(), limits, names }, &fds)
     }
 
-    pub(super) fn inspect(&mut self, id: SandboxId, context: u32) -> Result<(), Fault> {
+    pub(super) fn inspect(&mut self, id: SandboxId, pidfd: &OwnedFd) -> Result<(), Fault> {
         let sandbox = self.sandboxes.get(&id);
         let template = sandbox.and_then(|sandbox| self.templates.get(&sandbox.template));
-        let pidfd = sandbox.and_then(|sandbox| sandbox.contexts.get(&context));
-        let (Some(sandbox), Some(template), Some(pidfd)) = (sandbox, template, pidfd) else {
-            let message = "the context has ended".to_owned();
-            return tell(&FromJailer::ContextFailed { sandbox: id, context, message }, &[]);
+        let (Some(sandbox), Some(template)) = (sandbox, template) else {
+            let message = "the sandbox has ended".to_owned();
+            return tell(&FromJailer::InspectFailed { sandbox: id, message }, &[]);
         };
         match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), self.mode, &template.plan.walls) {
-            Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, context, layers }, &[]),
-            Err(error) => tell(&FromJailer::ContextFailed { sandbox: id, context, message: chain(&error) }, &[]),
+            Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, layers }, &[]),
+            Err(error) => tell(&FromJailer::InspectFailed { sandbox: id, message: chain(&error) }, &[]),
         }
     }
 

@@ -34,6 +34,7 @@ pub(super) struct Zygote {
     forks: HashMap<i32, (SandboxId, u32)>,
     next_number: u32,
     failed_starts: u32,
+    last_failure: String,
 }
 
 struct Live {
@@ -75,6 +76,11 @@ impl Fork {
         }
         Ok(Self { sandbox: id, context, fds, rlimits: crate::rlimits::of(&sandbox.limits, mode) })
     }
+
+    fn refuse(self, why: &str) -> Event {
+        let message = format!("the template's interpreter does not start: {why}");
+        Event::Refused { sandbox: self.sandbox, context: self.context, message }
+    }
 }
 
 impl Zygote {
@@ -90,6 +96,7 @@ impl Zygote {
             forks: HashMap::new(),
             next_number: 0,
             failed_starts: 0,
+            last_failure: String::new(),
         }
     }
 
@@ -124,17 +131,25 @@ impl Zygote {
         Ok(())
     }
 
-    /// After a death: another one, unless it keeps dying before it is ready.
-    pub(super) fn restart(&mut self, filters: &Filters) -> Result<(), StepError> {
+    /// After a death: another one. If it keeps dying before it is ready, who waits for a fork is told so.
+    pub(super) fn restart(&mut self, filters: &Filters) -> Result<Vec<Event>, StepError> {
         let was_ready = self.live.as_ref().is_some_and(|live| live.ready);
         self.failed_starts = if was_ready { 0 } else { self.failed_starts + 1 };
         self.live = None;
-        if self.failed_starts < MAX_FAILED_STARTS { self.start(filters) } else { Ok(()) }
+        if self.failed_starts < MAX_FAILED_STARTS {
+            self.start(filters)?;
+            return Ok(Vec::new());
+        }
+        let why = &self.last_failure;
+        Ok(self.waiting.drain(..).map(|fork| fork.refuse(why)).collect())
     }
 
-    pub(super) fn request(&mut self, fork: Fork) -> Result<(), ChannelError> {
+    pub(super) fn request(&mut self, fork: Fork) -> Result<Option<Event>, ChannelError> {
+        if self.live.is_none() {
+            return Ok(Some(fork.refuse(&self.last_failure)));
+        }
         self.waiting.push_back(fork);
-        self.send_waiting()
+        self.send_waiting().map(|()| None)
     }
 
     fn send_waiting(&mut self) -> Result<(), ChannelError> {
@@ -176,6 +191,7 @@ impl Zygote {
         let first: Map<String, Value> = serde_json::from_slice(&body).map_err(ChannelError::Read)?;
         if first.get("type").and_then(Value::as_str) != Some("ready") {
             let message = first.get("message").and_then(Value::as_str).unwrap_or("the zygote failed to start");
+            self.last_failure = message.to_owned();
             return Ok(vec![Event::Failed(message.to_owned())]);
         }
         arm(&live.channel, filters, self.walls.bits())?;
@@ -229,7 +245,7 @@ fn wait_status(status: i32) -> (Option<i32>, Option<i32>) {
 fn arm(channel: &OwnedFd, filters: &Filters, off: Off) -> Result<(), ChannelError> {
     let seccomp = !off.has(Off::SECCOMP);
     let none = Vec::new();
-    let (inherited, last) = if seccomp { (&filters.zygote, &filters.deny) } else { (&none, &none) };
+    let (inherited, last) = if seccomp { (&filters.allow, &filters.deny) } else { (&none, &none) };
     let length = |bytes: &Vec<u8>| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let arm = Arm { magic: MAGIC, off: off.0, inherited_bytes: length(inherited), final_bytes: length(last) };
     let body = [bytes_of(&arm), inherited, last].concat();
@@ -270,6 +286,10 @@ fn try_become_zygote(
 }
 
 fn keep_three_capabilities() -> Result<(), StepError> {
+    // The change of ids has left all capabilities permitted but none in effect.
+    let mut all = rustix::thread::capabilities(None).step("read capabilities")?;
+    all.effective = all.permitted;
+    rustix::thread::set_capabilities(None, all).step("use capabilities")?;
     for capability in CapabilitySet::all().iter().filter(|c| !KEPT.contains(*c)) {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}

@@ -33,6 +33,8 @@ pub struct Lock<'a> {
     /// Seccomp programs in the order of installing, as the kernel's 8-byte instructions.
     pub filters: &'a [&'a [u8]],
     pub rlimits: &'a [Rlimit],
+    /// A process of the user, which goes first when memory runs out; not the agent.
+    pub expendable: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,10 @@ pub fn lock_down(lock: &Lock<'_>) -> Result<(), Failed> {
     step(22, join_own_keyring(lock.off))?;
     // A process of the user may look at itself (`/proc/self`); only the agent and the zygote may not be looked at.
     step(23, number_call(nr::PRCTL, [PR_SET_DUMPABLE, 1, 0, 0, 0]))?;
+    if lock.expendable {
+        // Only now: before, the process could not write to its own files in /proc.
+        step(28, raise_oom_score())?;
+    }
     if !lock.off.has(Off::NO_NEW_PRIVS) {
         step(24, number_call(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0]))?;
     }
@@ -146,6 +152,18 @@ fn join_own_keyring(off: Off) -> Result<(), c_int> {
         Ok(_) | Err(38) | Err(1) => Ok(()),
         Err(errno) => Err(errno),
     }
+}
+
+/// The user's processes are the first to go when memory runs out, never the agent.
+fn raise_oom_score() -> Result<usize, c_int> {
+    const O_WRONLY: usize = 1;
+    let path = c"/proc/self/oom_score_adj";
+    // SAFETY: `path` is a NUL-terminated constant.
+    let fd = unsafe { call(nr::OPENAT, [usize::MAX - 99, path.as_ptr() as usize, O_WRONLY, 0, 0]) }?;
+    // SAFETY: four bytes of a constant are written.
+    let wrote = unsafe { call(nr::WRITE, [fd, b"1000".as_ptr() as usize, 4, 0, 0]) };
+    number_call(nr::CLOSE, [fd, 0, 0, 0, 0]).ok();
+    wrote
 }
 
 fn restrict_paths(ruleset: c_int) -> Result<usize, c_int> {

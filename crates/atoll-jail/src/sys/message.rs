@@ -128,18 +128,6 @@ pub fn write_zero(fd: c_int) -> Result<usize, c_int> {
     unsafe { call(nr::WRITE, [fd.cast_unsigned() as usize, b"0".as_ptr() as usize, 1, 0, 0]) }
 }
 
-/// The user's processes are the first to go when memory runs out, never the agent.
-pub fn raise_oom_score() -> Result<usize, c_int> {
-    const O_WRONLY: usize = 1;
-    let path = c"/proc/self/oom_score_adj";
-    // SAFETY: `path` is a NUL-terminated constant.
-    let fd = unsafe { call(nr::OPENAT, [usize::MAX - 99, path.as_ptr() as usize, O_WRONLY, 0, 0]) }?;
-    // SAFETY: four bytes of a constant are written.
-    let wrote = unsafe { call(nr::WRITE, [fd, b"1000".as_ptr() as usize, 4, 0, 0]) };
-    number_call(nr::CLOSE, [fd, 0, 0, 0, 0]).ok();
-    wrote
-}
-
 /// 0 = /dev/null, 1 and 2 = the pipes, 3 = the control socket, 4 = the ruleset (returned); all others closed.
 pub fn lay_descriptors(fds: &[c_int]) -> Result<c_int, c_int> {
     let null = open_read(c"/dev/null")?;

@@ -200,13 +200,12 @@ impl Zygote {
         step(16, number_call(nr::SETRESGID, [SANDBOX_ID; 5]))?;
         step(16, number_call(nr::SETRESUID, [SANDBOX_ID; 5]))?;
         step(16, number_call(nr::SETSID, [0; 5]))?;
-        step(16, message::raise_oom_score())?;
         let ruleset = step(17, message::lay_descriptors(fds))?;
         step(18, change_dir())?;
         step(19, unblock_child_signals())?;
         let limits: &[Rlimit] = &request.rlimits[..(request.rlimit_count as usize).min(MAX_RLIMITS)];
         let filters = [&self.final_filter[..self.final_bytes]];
-        lock_down(&Lock { off: self.off, ruleset, filters: &filters, rlimits: limits })?;
+        lock_down(&Lock { off: self.off, ruleset, filters: &filters, rlimits: limits, expendable: true })?;
         number_call(nr::CLOSE, [ruleset.cast_unsigned() as usize, 0, 0, 0, 0]).ok();
         Ok(())
     }

@@ -1,0 +1,133 @@
+//! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
+
+use crate::jail::{JailError, JailSandbox, Link, ZygoteState, run_dir};
+use crate::sandbox::{Sandbox, SandboxSpec};
+use crate::template::Template;
+use atoll_jail::plan::{TemplatePlan, Walls, ZygotePlan};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// How much is done before the first request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmth {
+    /// For one run: the interpreter starts with nothing that the code may not use.
+    Cold,
+    /// For many: the template's packages are imported and have been used once.
+    Warm,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The data directory.
+    pub home: PathBuf,
+    /// The `atoll` binary, which is started again as jailer and spawner.
+    pub program: PathBuf,
+    pub warmth: Warmth,
+    /// Always whole in the product. A test that must see a breach takes one away.
+    pub walls: Walls,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Jail(#[from] JailError),
+    #[error(transparent)]
+    Input(#[from] crate::input::InputError),
+    #[error(transparent)]
+    Files(#[from] crate::files::FilesError),
+    #[error("interrupted before the code began")]
+    Interrupted,
+    #[error("language `{0}` is planned, not there yet; the jail runs python and bash")]
+    Language(atoll_core::Language),
+}
+
+/// The one template that an engine has open.
+const TEMPLATE: u32 = 0;
+
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) link: Arc<Link>,
+    pub(crate) template: Template,
+    pub(crate) spool: PathBuf,
+    zygote: watch::Receiver<ZygoteState>,
+}
+
+impl Engine {
+    pub async fn start(config: EngineConfig, template: Template) -> Result<Self, EngineError> {
+        let instance = atoll_core::SandboxId::from_random(crate::random_bytes()).as_str()[3..].to_owned();
+        let run_dir = run_dir(&config.home);
+        let link = Link::start(&config.program, &instance, &run_dir).await?;
+        let plan = plan(&template, config.warmth, config.walls);
+        let zygote = link.open_template(TEMPLATE, plan).await?;
+        let spool = run_dir.join(format!("{instance}.spool"));
+        Ok(Self { link: Arc::new(link), template, spool, zygote })
+    }
+
+    /// Makes a sandbox now and applies what is personal.
+    pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        let jail = JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits).await?;
+        Sandbox::claim(self, jail, None, spec).await
+    }
+
+    /// Makes a sandbox that waits for its owner.
+    pub(crate) async fn prepare(&self, limits: atoll_core::Limits) -> Result<JailSandbox, EngineError> {
+        Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits).await?)
+    }
+
+    /// Waits until the interpreter is warm; the facts say how long it took.
+    pub async fn ready(&self) -> Result<Map<String, Value>, EngineError> {
+        let mut zygote = self.zygote.clone();
+        let state = zygote.wait_for(|state| !matches!(state, ZygoteState::Starting)).await;
+        match state.map(|state| state.clone()) {
+            Ok(ZygoteState::Ready(facts)) => Ok(facts),
+            Ok(ZygoteState::Down(message)) => {
+                Err(JailError::Zygote(format!("{message}{}", self.link.complaint())).into())
+            }
+            Ok(ZygoteState::Starting) | Err(_) => Err(JailError::Gone(self.link.complaint()).into()),
+        }
+    }
+
+    /// Replaces the warm interpreter by a fresh one; running contexts go on.
+    pub async fn rotate(&self) -> Result<(), EngineError> {
+        let message = atoll_jail::plan::ToJailer::RotateZygote { template: TEMPLATE };
+        Ok(self.link.send(&message, &[]).await?)
+    }
+
+    /// Ends every sandbox and waits until the jailer has removed all that it made.
+    pub async fn stop(self) {
+        self.link.stop().await;
+    }
+
+    /// The jailer's pid, for those who count what is left of an engine.
+    pub fn jailer_pid(&self) -> u32 {
+        self.link.jailer_pid
+    }
+
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+}
+
+fn plan(template: &Template, warmth: Warmth, walls: Walls) -> TemplatePlan {
+    let start = "import sys; sys.path.insert(0, '/opt/atoll/kernel'); from atoll_kernel import zygote; zygote.main()";
+    let argv = [template.interpreter.as_str(), "-I", "-X", "utf8", "-c", start];
+    let warm = warmth == Warmth::Warm;
+    let config = json!({
+        "native": "/opt/atoll/kernel/libatoll_zygote.so",
+        "warm": warm,
+        "preload": if warm { template.preload.clone() } else { Vec::new() },
+        "warm_up": if warm { template.warmup.clone().unwrap_or_default() } else { String::new() },
+        "immortal": warm,
+    });
+    let config = config.as_object().cloned().unwrap_or_default();
+    TemplatePlan {
+        tree: template.tree.clone(),
+        kernel: template.kernel.clone(),
+        links: template.links.clone(),
+        env: template.env.clone(),
+        zygote: Some(ZygotePlan { argv: argv.map(str::to_owned).to_vec(), config }),
+        walls,
+    }
+}

@@ -1,0 +1,335 @@
+//! One execution: code goes in, output comes out, and the end is judged by facts of the kernel.
+
+use crate::capture::Capture;
+use crate::jail::{Context, Interpreter, JailError, JailSandbox};
+use crate::stat::of_process;
+use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
+use atoll_core::quantity::show_millis;
+use atoll_core::wire::kernel::FromKernel;
+use atoll_core::{ExecutionId, Limits, Outcome};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use crate::jail::Happened;
+
+/// How long code may take to end after it was interrupted, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often the used processor time is looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// Room in a message for what is not the result itself: names, an error's traceback.
+const MESSAGE_ROOM: usize = 4 << 20;
+
+/// What the caller sees while the code runs.
+#[derive(Debug)]
+pub enum Output<'a> {
+    Stdout(&'a [u8]),
+    Stderr(&'a [u8]),
+    Result(&'a RichResult),
+}
+
+pub type Sink<'a> = &'a mut (dyn FnMut(Output<'_>) + Send);
+
+/// What one execution gave, before files and receipt are added.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) id: ExecutionId,
+    pub(crate) outcome: Outcome,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) truncated: Truncated,
+    pub(crate) results: Vec<RichResult>,
+    pub(crate) error: Option<CodeError>,
+    pub(crate) usage: Usage,
+    pub(crate) refused_processes: u64,
+    /// The interpreter is still there and can take the next execution.
+    pub(crate) context_lives: bool,
+}
+
+/// A piece of code with everything it needs.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) interrupt: Arc<Notify>,
+}
+
+/// Why and how far a running execution is being stopped.
+enum Stop {
+    No,
+    Asked { why: Outcome, kill_at: Instant },
+    Killed { why: Outcome },
+}
+
+impl Stop {
+    fn why(&self) -> Option<Outcome> {
+        match self {
+            Self::No => None,
+            Self::Asked { why, .. } | Self::Killed { why } => Some(*why),
+        }
+    }
+}
+
+struct Run<'a, 'b> {
+    sandbox: &'a mut JailSandbox,
+    context: &'a mut Context,
+    limits: &'a Limits,
+    sink: Sink<'b>,
+    id: ExecutionId,
+    stdout: Capture,
+    stderr: Capture,
+    rich_left: u64,
+    results: Vec<RichResult>,
+    results_truncated: bool,
+    error: Option<CodeError>,
+    stop: Stop,
+    started: Instant,
+    cpu_before: u64,
+    oom_before: u64,
+    refused_before: u64,
+}
+
+enum Finish {
+    Done { exit_code: Option<i32> },
+    Gone,
+}
+
+/// Runs `job` in `context` to its end.
+pub(crate) async fn execute(
+    sandbox: &mut JailSandbox,
+    context: &mut Context,
+    job: Job<'_>,
+    sink: Sink<'_>,
+) -> Result<Ended, JailError> {
+    let mut run = Run::new(sandbox, context, job.limits, sink);
+    let bound = usize::try_from(job.limits.rich_output.get()).unwrap_or(usize::MAX).saturating_add(MESSAGE_ROOM);
+    let id = run.id.clone();
+    run.context.begin(id.as_str(), job.code, job.env, bound).await?;
+    let finish = run.watch(&job.interrupt).await?;
+    for left in run.context.drain() {
+        run.take_output(left);
+    }
+    run.judge(finish).await
+}
+
+impl<'a, 'b> Run<'a, 'b> {
+    fn new(sandbox: &'a mut JailSandbox, context: &'a mut Context, limits: &'a Limits, sink: Sink<'b>) -> Self {
+        let cpu_before = cpu_nanos(sandbox, context);
+        let (oom_before, refused_before) = (sandbox.stats.oom_kills(), sandbox.stats.refused_processes());
+        Self {
+            sandbox,
+            context,
+            limits,
+            sink,
+            id: ExecutionId::from_random(crate::random_bytes()),
+            stdout: Capture::new(limits.text_output.get()),
+            stderr: Capture::new(limits.text_output.get()),
+            rich_left: limits.rich_output.get(),
+            results: Vec::new(),
+            results_truncated: false,
+            error: None,
+            stop: Stop::No,
+            started: Instant::now(),
+            cpu_before,
+            oom_before,
+            refused_before,
+        }
+    }
+
+    /// Follows the execution until it is done or its interpreter is gone.
+    async fn watch(&mut self, interrupt: &Notify) -> Result<Finish, JailError> {
+        let deadline = self.started + self.limits.wall.duration();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let kill_at = match self.stop {
+                Stop::Asked { kill_at, .. } => kill_at,
+                Stop::No | Stop::Killed { .. } => deadline + Duration::from_secs(86_400),
+            };
+            tokio::select! {
+                happened = self.context.next() => {
+                    if let Some(finish) = self.take(happened) {
+                        return Ok(finish);
+                    }
+                }
+                () = sleep_until(deadline), if matches!(self.stop, Stop::No) => self.ask_to_stop(Outcome::Timeout).await?,
+                () = interrupt.notified() => self.ask_to_stop(Outcome::Interrupted).await?,
+                () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
+                _ = tick.tick(), if matches!(self.stop, Stop::No) => {
+                    if self.cpu_used_ms() > self.limits.cpu_time.get() {
+                        self.ask_to_stop(Outcome::CpuLimit).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), JailError> {
+        match self.stop {
+            Stop::No => {
+                self.stop = Stop::Asked { why, kill_at: Instant::now() + GRACE };
+                match self.context.interpreter {
+                    Interpreter::Python => self.context.signal(Signal::INT),
+                    Interpreter::Bash => self.sandbox.signal_group(self.context.number, libc_sigint()).await?,
+                }
+                Ok(())
+            }
+            // Asked twice: somebody is in a hurry.
+            Stop::Asked { .. } => self.kill().await,
+            Stop::Killed { .. } => Ok(()),
+        }
+    }
+
+    async fn kill(&mut self) -> Result<(), JailError> {
+        let why = self.stop.why().unwrap_or(Outcome::Killed);
+        self.stop = Stop::Killed { why };
+        if self.context.interpreter == Interpreter::Bash {
+            self.sandbox.signal_group(self.context.number, Signal::KILL.as_raw()).await?;
+        }
+        self.context.signal(Signal::KILL);
+        Ok(())
+    }
+
+    fn take(&mut self, happened: Happened) -> Option<Finish> {
+        match happened {
+            Happened::Gone => return Some(Finish::Gone),
+            Happened::Status(status) => return Some(Finish::Done { exit_code: Some(status) }),
+            Happened::Said(FromKernel::Done { id, exit_code }) if id == self.id.as_str() => {
+                return Some(Finish::Done { exit_code });
+            }
+            Happened::Said(FromKernel::Result { id, main, data, chart }) if id == self.id.as_str() => {
+                self.take_result(RichResult { main, data, chart });
+            }
+            Happened::Said(FromKernel::Error { id, name, value, traceback }) if id == self.id.as_str() => {
+                self.error = Some(CodeError { name, value, traceback });
+            }
+            Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong(_) => self.results_truncated = true,
+            Happened::Said(_) => {}
+            output => self.take_output(output),
+        }
+        None
+    }
+
+    fn take_output(&mut self, happened: Happened) {
+        match happened {
+            Happened::Stdout(piece) => {
+                let kept = self.stdout.push(&piece);
+                (self.sink)(Output::Stdout(kept));
+            }
+            Happened::Stderr(piece) => {
+                let kept = self.stderr.push(&piece);
+                (self.sink)(Output::Stderr(kept));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_result(&mut self, result: RichResult) {
+        let size = serde_json::to_vec(&result).map_or(u64::MAX, |bytes| bytes.len() as u64);
+        if size > self.rich_left {
+            self.results_truncated = true;
+            return;
+        }
+        self.rich_left -= size;
+        (self.sink)(Output::Result(&result));
+        self.results.push(result);
+    }
+
+    /// How it ended. What the kernel says counts more than what the interpreter says.
+    async fn judge(mut self, finish: Finish) -> Result<Ended, JailError> {
+        let usage = self.usage();
+        let (outcome, exit_code, signal, lives) = match finish {
+            Finish::Done { exit_code } => (self.outcome_of_done(exit_code), exit_code, None, true),
+            Finish::Gone => {
+                // The socket can be closed by user code while the process lives on.
+                self.context.signal(Signal::KILL);
+                let (code, signal) = self.sandbox.exit_of(self.context).await?;
+                (self.outcome_of_exit(code, signal), code, signal, false)
+            }
+        };
+        Ok(Ended {
+            id: self.id,
+            outcome,
+            exit_code,
+            signal,
+            truncated: Truncated {
+                stdout: self.stdout.truncated,
+                stderr: self.stderr.truncated,
+                results: self.results_truncated,
+            },
+            stdout: self.stdout.into_text(),
+            stderr: self.stderr.into_text(),
+            results: self.results,
+            error: self.error,
+            usage,
+            refused_processes: self.sandbox.stats.refused_processes().saturating_sub(self.refused_before),
+            context_lives: lives,
+        })
+    }
+
+    fn outcome_of_done(&self, exit_code: Option<i32>) -> Outcome {
+        if let Some(why) = self.stop.why() {
+            return why;
+        }
+        match &self.error {
+            Some(error) if error.name == "MemoryError" => Outcome::MemoryLimit,
+            Some(error) if error.name == "KeyboardInterrupt" => Outcome::Interrupted,
+            Some(_) => Outcome::Error,
+            None if exit_code.is_some_and(|code| code != 0) => Outcome::Error,
+            None => Outcome::Ok,
+        }
+    }
+
+    fn outcome_of_exit(&self, code: Option<i32>, signal: Option<i32>) -> Outcome {
+        if self.sandbox.stats.oom_kills() > self.oom_before {
+            return Outcome::MemoryLimit;
+        }
+        match (self.stop.why(), code, signal) {
+            (Some(why), _, _) => why,
+            (None, Some(0), _) => Outcome::Ok,
+            (None, Some(_), _) => Outcome::Error,
+            (None, None, Some(9)) => Outcome::Killed,
+            (None, None, _) => Outcome::Crashed,
+        }
+    }
+
+    fn cpu_used_ms(&self) -> u64 {
+        cpu_nanos(self.sandbox, self.context).saturating_sub(self.cpu_before) / 1_000_000
+    }
+
+    fn usage(&self) -> Usage {
+        let process = of_process(&self.context.pidfd);
+        Usage {
+            wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            cpu_ms: self.cpu_used_ms(),
+            peak_memory_bytes: self.sandbox.stats.peak_bytes().or(process.map(|p| p.peak_bytes)).unwrap_or(0),
+            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.limits.rich_output.get() - self.rich_left,
+            net_in_bytes: 0,
+            net_out_bytes: 0,
+        }
+    }
+}
+
+fn libc_sigint() -> i32 {
+    Signal::INT.as_raw()
+}
+
+fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {
+    let of_sandbox = sandbox.stats.cpu_nanos();
+    of_sandbox.or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos)).unwrap_or(0)
+}
+
+/// The number behind a limit, in words: `memory_limit: 512 MiB`.
+pub(crate) fn limit_in_words(outcome: Outcome, limits: &Limits) -> Option<String> {
+    match outcome {
+        Outcome::Timeout => Some(format!("timeout: {}", limits.wall)),
+        Outcome::CpuLimit => Some(format!("cpu_limit: {}", show_millis(limits.cpu_time.get()))),
+        Outcome::MemoryLimit => Some(format!("memory_limit: {}", limits.memory)),
+        _ => None,
+    }
+}

@@ -1,0 +1,146 @@
+//! Input files: host paths that appear read-only below `/data/input`. Mounted in place, not copied.
+
+use atoll_jail::plan::InputPlan;
+use rustix::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Longer names do not fit a directory entry.
+const MAX_NAME_BYTES: usize = 255;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    pub name: String,
+    pub path: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    #[error("input name is empty")]
+    EmptyName,
+    #[error("input name is not a plain file name: {shown}")]
+    NotPlain { shown: String },
+    #[error("input name is longer than {MAX_NAME_BYTES} bytes: {length}")]
+    LongName { length: usize },
+    #[error("input name is used twice: `{name}`")]
+    Twice { name: String },
+    #[error("input is a directory, not a file: `{}`", path.display())]
+    Directory { path: PathBuf },
+    #[error("input is not a plain file: `{}`", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("input cannot be read: `{}`", path.display())]
+    Unreadable { path: PathBuf, #[source] source: std::io::Error },
+    #[error("input cannot be copied for the sandbox: `{}`", path.display())]
+    Spool { path: PathBuf, #[source] source: std::io::Error },
+}
+
+impl Input {
+    /// Checks the name and that the file can be read, before anything is started.
+    pub fn new(path: PathBuf, name: Option<&str>) -> Result<Self, InputError> {
+        let own = path.file_name().map(|name| name.to_os_string());
+        let name = match (name, own) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(own)) => own.into_string().map_err(|raw| InputError::NotPlain { shown: format!("{raw:?}") })?,
+            (None, None) => return Err(InputError::EmptyName),
+        };
+        check_name(&name)?;
+        let unreadable = |source| InputError::Unreadable { path: path.clone(), source };
+        let meta = std::fs::metadata(&path).map_err(unreadable)?;
+        if meta.is_dir() {
+            return Err(InputError::Directory { path });
+        }
+        if !meta.is_file() {
+            return Err(InputError::NotAFile { path });
+        }
+        std::fs::File::open(&path).map_err(unreadable)?;
+        Ok(Self { name, path })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), InputError> {
+    if name.is_empty() {
+        return Err(InputError::EmptyName);
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Err(InputError::LongName { length: name.len() });
+    }
+    let strange = name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
+    if strange || name == "." || name == ".." {
+        return Err(InputError::NotPlain { shown: format!("{name:?}") });
+    }
+    Ok(())
+}
+
+/// Refuses a name that is used twice.
+pub fn check_distinct(inputs: &[Input]) -> Result<(), InputError> {
+    let mut seen = std::collections::HashSet::new();
+    match inputs.iter().find(|input| !seen.insert(&input.name)) {
+        Some(input) => Err(InputError::Twice { name: input.name.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Opens each input; one that the sandbox's user could not read in place is copied on disk first.
+pub(crate) fn prepare_inputs(inputs: &[Input], spool: &Path) -> Result<Vec<(InputPlan, OwnedFd)>, InputError> {
+    check_distinct(inputs)?;
+    inputs.iter().enumerate().map(|(number, input)| prepare(input, spool, number)).collect()
+}
+
+fn prepare(input: &Input, spool: &Path, number: usize) -> Result<(InputPlan, OwnedFd), InputError> {
+    let unreadable = |source| InputError::Unreadable { path: input.path.clone(), source };
+    let path = input.path.canonicalize().map_err(unreadable)?;
+    let file = std::fs::File::open(&path).map_err(unreadable)?;
+    let meta = file.metadata().map_err(unreadable)?;
+    if readable_inside(&meta) {
+        return Ok((InputPlan { name: input.name.clone(), path }, file.into()));
+    }
+    let fail = |source| InputError::Spool { path: input.path.clone(), source };
+    let copy = spool_copy(&path, spool, number).map_err(fail)?;
+    let file = std::fs::File::open(&copy).map_err(fail)?;
+    Ok((InputPlan { name: input.name.clone(), path: copy }, file.into()))
+}
+
+/// Everybody may read it, or there is only one user and it is the owner.
+fn readable_inside(meta: &std::fs::Metadata) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let own = !root && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o400 != 0;
+    own || meta.mode() & 0o004 != 0
+}
+
+/// On disk, file to file; the kernel copies without our memory.
+fn spool_copy(path: &Path, spool: &Path, number: usize) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(spool)?;
+    std::fs::set_permissions(spool, std::fs::Permissions::from_mode(0o700))?;
+    let unique = u128::from_be_bytes(crate::random_bytes());
+    let copy = spool.join(format!("{number}-{unique:032x}"));
+    std::fs::copy(path, &copy)?;
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o444))?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_names_are_refused() {
+        let long = "x".repeat(4096);
+        for name in ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\nb", "a\0b", "a\\b", "\u{7f}", long.as_str()] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        for name in ["sales.csv", "ünï.csv", "-rf", ".hidden", "con", "a b", "données 2024.xlsx"] {
+            assert!(check_name(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn missing_files_directories_and_doubles_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.csv");
+        std::fs::write(&file, "x").unwrap();
+        assert!(matches!(Input::new(dir.path().join("none"), None), Err(InputError::Unreadable { .. })));
+        assert!(matches!(Input::new(dir.path().to_owned(), None), Err(InputError::Directory { .. })));
+        let input = Input::new(file, None).unwrap();
+        assert!(matches!(check_distinct(&[input.clone(), input]), Err(InputError::Twice { .. })));
+    }
+}

@@ -1,0 +1,288 @@
+//! One jailer process and the channel to it. Messages are sent in order; answers are routed to who waits for them.
+
+use atoll_core::SandboxId;
+use atoll_jail::channel::{self, ChannelError};
+use atoll_jail::plan::{FromJailer, GENERATION, HostFacts, TemplatePlan, ToJailer};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, watch};
+
+/// Events that one sandbox may have waiting; more than a sandbox can cause before somebody reads.
+const EVENTS: usize = 64;
+/// How much of the jailer's and zygote's complaints is kept for an error message.
+const COMPLAINT_BYTES: usize = 4096;
+
+#[derive(Debug, thiserror::Error)]
+pub enum JailError {
+    #[error("cannot start the jailer")]
+    Start(#[source] std::io::Error),
+    #[error("the jailer has ended{0}")]
+    Gone(String),
+    #[error("cannot talk to the jailer")]
+    Channel(#[source] ChannelError),
+    #[error("this host cannot build the wall `{layer}`: {message}")]
+    NoWall { layer: String, message: String, fix: String },
+    #[error("the interpreter of the template did not start: {0}")]
+    Zygote(String),
+    #[error("the sandbox could not be made: {0}")]
+    Sandbox(String),
+    #[error("the context could not be started: {0}")]
+    Context(String),
+    #[error("the sandbox could not take its inputs and limits: {0}")]
+    Claim(String),
+    #[error("the agent of the sandbox does not answer")]
+    Agent,
+}
+
+/// Whether a template's interpreter can be forked from.
+#[derive(Clone, Debug)]
+pub(crate) enum ZygoteState {
+    Starting,
+    Ready(Map<String, Value>),
+    Down(String),
+}
+
+pub(crate) type Event = (FromJailer, Vec<OwnedFd>);
+
+#[derive(Debug)]
+pub(crate) struct Link {
+    channel: Arc<AsyncFd<OwnedFd>>,
+    routes: Routes,
+    pub(crate) host: HostFacts,
+    pub(crate) jailer_pid: u32,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    exit: watch::Receiver<bool>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Routes {
+    sandboxes: Arc<Mutex<HashMap<SandboxId, mpsc::Sender<Event>>>>,
+    zygotes: Arc<Mutex<HashMap<u32, watch::Sender<ZygoteState>>>>,
+}
+
+impl Link {
+    /// Starts `program __jailer` with an empty environment, in a process group of its own.
+    pub(crate) async fn start(program: &Path, instance: &str, run_dir: &Path) -> Result<Self, JailError> {
+        let (ours, theirs) = channel::pair().map_err(JailError::Channel)?;
+        let mut child = std::process::Command::new(program)
+            .arg("__jailer")
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group_zero()
+            .spawn()
+            .map_err(JailError::Start)?;
+        let jailer_pid = child.id();
+        let complaints = keep_complaints(child.stderr.take());
+        let (exited, exit) = watch::channel(false);
+        // Reaped on a thread of its own, which sleeps until then.
+        std::thread::spawn(move || {
+            child.wait().ok();
+            exited.send_replace(true);
+        });
+        let channel = Arc::new(AsyncFd::new(nonblocking(ours)?).map_err(JailError::Start)?);
+        let hello =
+            ToJailer::Hello { generation: GENERATION, instance: instance.to_owned(), run_dir: run_dir.to_owned() };
+        send_on(&channel, &hello, &[]).await?;
+        let (answer, _) = receive_on(&channel).await.map_err(|_| JailError::Gone(tail(&complaints)))?;
+        let host = match answer {
+            FromJailer::Hello { host } => host,
+            FromJailer::NoWall { layer, message, fix } => return Err(JailError::NoWall { layer, message, fix }),
+            _ => return Err(JailError::Gone(tail(&complaints))),
+        };
+        let routes = Routes::default();
+        tokio::spawn(route(Arc::clone(&channel), routes.clone()));
+        Ok(Self { channel, routes, host, jailer_pid, complaints, exit })
+    }
+
+    pub(crate) async fn send(&self, message: &ToJailer, fds: &[BorrowedFd<'_>]) -> Result<(), JailError> {
+        send_on(&self.channel, message, fds).await.map_err(|error| match error {
+            JailError::Channel(ChannelError::Closed) => JailError::Gone(tail(&self.complaints)),
+            other => other,
+        })
+    }
+
+    /// Hangs up and waits for the jailer's end.
+    pub(crate) async fn stop(&self) {
+        rustix::net::shutdown(self.channel.get_ref(), rustix::net::Shutdown::Both).ok();
+        self.exit.clone().wait_for(|gone| *gone).await.ok();
+    }
+
+    /// What the jailer and its children last said on stderr.
+    pub(crate) fn complaint(&self) -> String {
+        tail(&self.complaints)
+    }
+
+    pub(crate) async fn open_template(
+        &self,
+        template: u32,
+        plan: TemplatePlan,
+    ) -> Result<watch::Receiver<ZygoteState>, JailError> {
+        let (sender, receiver) = watch::channel(ZygoteState::Starting);
+        lock(&self.routes.zygotes).insert(template, sender);
+        self.send(&ToJailer::OpenTemplate { template, plan: Box::new(plan) }, &[]).await?;
+        Ok(receiver)
+    }
+
+    /// From now on, events of this sandbox go to the returned queue.
+    pub(crate) fn listen(&self, sandbox: &SandboxId) -> mpsc::Receiver<Event> {
+        let (sender, receiver) = mpsc::channel(EVENTS);
+        lock(&self.routes.sandboxes).insert(sandbox.clone(), sender);
+        receiver
+    }
+
+    /// Ends a sandbox without waiting: used when its owner is dropped.
+    pub(crate) fn end_without_waiting(&self, sandbox: &SandboxId) {
+        let message = ToJailer::EndSandbox { sandbox: sandbox.clone() };
+        channel::send(self.channel.get_ref(), &message, &[]).ok();
+    }
+}
+
+trait ProcessGroup {
+    fn process_group_zero(&mut self) -> &mut Self;
+}
+
+impl ProcessGroup for std::process::Command {
+    /// A terminal's Ctrl-C reaches the engine, which decides; not the jailer.
+    fn process_group_zero(&mut self) -> &mut Self {
+        std::os::unix::process::CommandExt::process_group(self, 0)
+    }
+}
+
+async fn route(channel: Arc<AsyncFd<OwnedFd>>, routes: Routes) {
+    while let Ok((message, fds)) = receive_on(&channel).await {
+        deliver(&routes, message, fds).await;
+    }
+    // The jailer is gone: whoever waits sees the end of its queue.
+    lock(&routes.sandboxes).clear();
+    for sender in lock(&routes.zygotes).values() {
+        sender.send_replace(ZygoteState::Down("the jailer has ended".into()));
+    }
+}
+
+async fn deliver(routes: &Routes, message: FromJailer, fds: Vec<OwnedFd>) {
+    let state = match &message {
+        FromJailer::ZygoteReady { template, facts } => Some((*template, ZygoteState::Ready(facts.clone()))),
+        FromJailer::ZygoteDown { template, message } => Some((*template, ZygoteState::Down(message.clone()))),
+        _ => None,
+    };
+    if let Some((template, state)) = state {
+        if let Some(sender) = lock(&routes.zygotes).get(&template) {
+            sender.send_replace(state);
+        }
+        return;
+    }
+    let Some(sandbox) = sandbox_of(&message) else { return };
+    let ended = matches!(message, FromJailer::Ended { .. });
+    let sender = lock(&routes.sandboxes).get(sandbox).cloned();
+    let sandbox = sandbox.clone();
+    if let Some(sender) = sender {
+        sender.send((message, fds)).await.ok();
+    }
+    if ended {
+        lock(&routes.sandboxes).remove(&sandbox);
+    }
+}
+
+fn sandbox_of(message: &FromJailer) -> Option<&SandboxId> {
+    match message {
+        FromJailer::SandboxReady { sandbox, .. }
+        | FromJailer::SandboxFailed { sandbox, .. }
+        | FromJailer::ContextStarted { sandbox, .. }
+        | FromJailer::ContextFailed { sandbox, .. }
+        | FromJailer::ContextExited { sandbox, .. }
+        | FromJailer::Inspected { sandbox, .. }
+        | FromJailer::InspectFailed { sandbox, .. }
+        | FromJailer::Claimed { sandbox }
+        | FromJailer::ClaimFailed { sandbox, .. }
+        | FromJailer::Ended { sandbox } => Some(sandbox),
+        FromJailer::Hello { .. }
+        | FromJailer::NoWall { .. }
+        | FromJailer::ZygoteReady { .. }
+        | FromJailer::ZygoteDown { .. } => None,
+    }
+}
+
+pub(super) fn nonblocking(fd: OwnedFd) -> Result<OwnedFd, JailError> {
+    rustix::io::ioctl_fionbio(&fd, true).map_err(|errno| JailError::Start(errno.into()))?;
+    Ok(fd)
+}
+
+async fn send_on<T: serde::Serialize>(
+    channel: &AsyncFd<OwnedFd>,
+    message: &T,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), JailError> {
+    loop {
+        let mut guard = channel.writable().await.map_err(JailError::Start)?;
+        match channel::send(channel.get_ref(), message, fds) {
+            Err(ChannelError::Socket(rustix::io::Errno::AGAIN)) => guard.clear_ready(),
+            sent => return sent.map_err(JailError::Channel),
+        }
+    }
+}
+
+pub(super) async fn send_bytes_on(
+    channel: &AsyncFd<OwnedFd>,
+    body: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), JailError> {
+    loop {
+        let mut guard = channel.writable().await.map_err(JailError::Start)?;
+        match channel::send_bytes(channel.get_ref().as_fd(), body, fds) {
+            Err(ChannelError::Socket(rustix::io::Errno::AGAIN)) => guard.clear_ready(),
+            sent => return sent.map_err(JailError::Channel),
+        }
+    }
+}
+
+pub(super) async fn receive_on<T: serde::de::DeserializeOwned>(
+    channel: &AsyncFd<OwnedFd>,
+) -> Result<(T, Vec<OwnedFd>), JailError> {
+    loop {
+        let mut guard = channel.readable().await.map_err(JailError::Start)?;
+        match channel::receive(channel.get_ref()) {
+            Err(ChannelError::Socket(rustix::io::Errno::AGAIN)) => guard.clear_ready(),
+            received => return received.map_err(JailError::Channel),
+        }
+    }
+}
+
+/// Reads the helpers' stderr to its end on a thread, keeping the last bytes.
+fn keep_complaints(stderr: Option<std::process::ChildStderr>) -> Arc<Mutex<Vec<u8>>> {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        use std::io::Read;
+        let mut stderr = stderr;
+        let mut piece = [0; 1024];
+        while let Some(count) = stderr.as_mut().and_then(|pipe| pipe.read(&mut piece).ok()).filter(|n| *n > 0) {
+            let mut bytes = lock(&sink);
+            bytes.extend_from_slice(&piece[..count]);
+            let excess = bytes.len().saturating_sub(COMPLAINT_BYTES);
+            bytes.drain(..excess);
+        }
+    });
+    kept
+}
+
+fn tail(complaints: &Mutex<Vec<u8>>) -> String {
+    let text = String::from_utf8_lossy(&lock(complaints)).trim().to_owned();
+    if text.is_empty() { text } else { format!(": {text}") }
+}
+
+/// A lock whose holder panicked still holds usable data here: maps of senders and bytes.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where lock files and spooled inputs of this machine's instances live.
+pub(crate) fn run_dir(home: &Path) -> PathBuf {
+    if rustix::process::geteuid().is_root() { PathBuf::from("/run/atoll") } else { home.join("run") }
+}

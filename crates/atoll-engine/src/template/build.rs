@@ -1,0 +1,186 @@
+//! Builds one template, step by step, in a workspace. The order matters: each step finds what the ones before made.
+
+use super::compile::{self, CompileError};
+use super::digest::{self, DigestError};
+use super::fonts::{self, FontsError};
+use super::install::{self, InstallError};
+use super::manifest::{Built, Manifest, ManifestError, PythonRecord};
+use super::meter::{Meter, TOTAL};
+use super::python::Interpreter;
+use super::recipe::Recipe;
+use super::relocate::{self, RelocateError};
+use super::search::Places;
+use super::tool::ToolError;
+use super::tree::{self, TreeError};
+use super::venv::{Layout, VenvError};
+use super::verify::{self, VerifyError};
+use super::workspace::Workspace;
+use super::{INSIDE, Progress};
+use std::collections::BTreeMap;
+
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error("cannot make a copy of the interpreter")]
+    Relocate {
+        #[source]
+        source: RelocateError,
+    },
+    #[error("cannot make the environment")]
+    Venv {
+        #[source]
+        source: VenvError,
+    },
+    #[error("cannot get the packages")]
+    Install {
+        #[source]
+        source: InstallError,
+    },
+    #[error("cannot compile the packages")]
+    Compile {
+        #[source]
+        source: CompileError,
+    },
+    #[error("the packages do not work")]
+    Verify {
+        #[source]
+        source: VerifyError,
+    },
+    #[error("cannot prepare the fonts")]
+    Fonts {
+        #[source]
+        source: FontsError,
+    },
+    #[error("cannot open the files to sandboxes")]
+    Open {
+        #[source]
+        source: TreeError,
+    },
+    #[error("cannot compute the digest")]
+    Digest {
+        #[source]
+        source: DigestError,
+    },
+    #[error("cannot describe the template")]
+    Describe {
+        #[source]
+        source: ManifestError,
+    },
+}
+
+impl BuildError {
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            BuildError::Install { source } => source.hint(),
+            BuildError::Compile { source: CompileError::Compile { source } }
+            | BuildError::Fonts { source: FontsError::Make { source } }
+            | BuildError::Verify { source: VerifyError::Try { source, .. } } => ToolError::hint(source),
+            BuildError::Relocate { .. } | BuildError::Verify { source: VerifyError::Foreign { .. } } => {
+                Some("set ATOLL_PYTHON to another Python, for example one below /usr")
+            }
+            BuildError::Venv { .. }
+            | BuildError::Compile { .. }
+            | BuildError::Verify { .. }
+            | BuildError::Fonts { .. }
+            | BuildError::Open { .. }
+            | BuildError::Digest { .. }
+            | BuildError::Describe { .. } => None,
+        }
+    }
+}
+
+/// Fills the workspace with a finished tree and its manifest.
+pub(super) fn build(
+    workspace: &Workspace,
+    places: &Places,
+    recipe: &Recipe,
+    python: &Interpreter,
+    progress: &dyn Progress,
+) -> Result<(), BuildError> {
+    let layout = Layout::new(&workspace.tree(), python);
+    let phase = |text, from, to| Meter::start(progress, text, from, to);
+    // 1. The interpreter, if sandboxes would not see it where it is.
+    let meter = phase("copying the interpreter", 0, 15);
+    copy_python(&layout, python)?;
+    meter.at(1, 1);
+    // 2. An empty environment, then the packages in it.
+    layout.lay_out().map_err(|source| BuildError::Venv { source })?;
+    let meter = phase("installing packages", 15, 560);
+    install::install(workspace, places, recipe, python, &layout.site_packages(), &meter)
+        .map_err(|source| BuildError::Install { source })?;
+    layout.move_extras().map_err(|source| BuildError::Venv { source })?;
+    // 3. Byte code, before anything is imported: the imports then prove it.
+    let meter = phase("compiling packages", 560, 800);
+    compile::compile(workspace, layout.python(workspace.scratch()), &meter)
+        .map_err(|source| BuildError::Compile { source })?;
+    // 4. Proof that the packages work.
+    let meter = phase("trying imports", 800, 900);
+    verify::verify(workspace, &layout, &recipe.imports, &recipe.env, &meter)
+        .map_err(|source| BuildError::Verify { source })?;
+    // 5. What every new home would otherwise make for itself.
+    let fonts = |source| BuildError::Fonts { source };
+    let meter = phase("preparing fonts", 900, 920);
+    let font_paths = fonts::inside(&layout, &recipe.fonts).map_err(fonts)?;
+    let links = fonts::make_list(workspace, &layout).map_err(fonts)?;
+    meter.at(1, 1);
+    // 6. Readable by every sandbox; then nothing changes any more, and the digest can be taken.
+    tree::open_to_all(&layout.tree).map_err(|source| BuildError::Open { source })?;
+    let meter = phase("computing the digest", 920, TOTAL);
+    let digest = digest::digest(&layout.tree, &meter).map_err(|source| BuildError::Digest { source })?;
+    // 7. The manifest, last: a tree without one is not a template.
+    let describe = |source| BuildError::Describe { source };
+    let built = Built {
+        python: PythonRecord::new(python).map_err(describe)?,
+        digest,
+        env: environment(recipe, &font_paths),
+        links,
+        packages: layout.packages().map_err(|source| BuildError::Venv { source })?,
+    };
+    Manifest::new(recipe, built).write(workspace.path()).map_err(describe)
+}
+
+fn copy_python(layout: &Layout, python: &Interpreter) -> Result<(), BuildError> {
+    match layout.copied_python() {
+        Some(to) => relocate::copy(python, &to).map_err(|source| BuildError::Relocate { source }),
+        None => Ok(()),
+    }
+}
+
+/// The environment of every interpreter inside.
+fn environment(recipe: &Recipe, fonts: &[String]) -> BTreeMap<String, String> {
+    let path = format!("{INSIDE}/venv/bin:/usr/local/bin:/usr/bin:/bin");
+    let ours = [
+        ("ATOLL_FONTS", fonts.join(":")),
+        ("HOME", "/home/user".to_owned()),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("LOGNAME", "user".to_owned()),
+        ("MPLBACKEND", "Agg".to_owned()),
+        ("PATH", path),
+        ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+        ("PYTHONNOUSERSITE", "1".to_owned()),
+        ("USER", "user".to_owned()),
+    ];
+    let ours = ours.into_iter().map(|(key, value)| (key.to_owned(), value));
+    recipe.env.clone().into_iter().chain(ours).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_environment_is_that_of_the_recipe_and_ours() {
+        let recipe = super::super::recipe::load(Path::new("/nonexistent"), "python-data").unwrap();
+        let env = environment(&recipe, &["/opt/atoll/a.otf".into(), "/opt/atoll/b.otf".into()]);
+        assert_eq!(env["OPENBLAS_NUM_THREADS"], "1");
+        assert_eq!(env["HOME"], "/home/user");
+        assert_eq!(env["ATOLL_FONTS"], "/opt/atoll/a.otf:/opt/atoll/b.otf");
+        assert!(env["PATH"].starts_with("/opt/atoll/venv/bin:"));
+    }
+
+    #[test]
+    fn failures_that_another_python_would_not_have_say_so() {
+        let error = BuildError::Verify { source: VerifyError::Foreign { library: "/x.so".into() } };
+        assert!(error.hint().unwrap().contains("ATOLL_PYTHON"));
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong with a template, and what a user can do about it.
+
+use super::build::BuildError;
+use super::kernel::KernelError;
+use super::manifest::ManifestError;
+use super::recipe::RecipeError;
+use super::search::SearchError;
+use super::workspace::WorkspaceError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    #[error("cannot use this template")]
+    Recipe {
+        #[source]
+        source: RecipeError,
+    },
+    #[error("cannot find a Python for template `{name}`")]
+    Search {
+        name: String,
+        #[source]
+        source: SearchError,
+    },
+    #[error("cannot build template `{name}`")]
+    Build {
+        name: String,
+        #[source]
+        source: BuildError,
+    },
+    #[error("cannot store template `{name}`")]
+    Store {
+        name: String,
+        #[source]
+        source: WorkspaceError,
+    },
+    #[error("cannot refresh template `{name}`")]
+    Refresh {
+        name: String,
+        #[source]
+        source: ManifestError,
+    },
+    #[error("cannot prepare the kernel for template `{name}`")]
+    Kernel {
+        name: String,
+        #[source]
+        source: KernelError,
+    },
+    #[error("template `{name}` is being built by another process")]
+    Busy { name: String },
+    #[error("template `{name}` was built but cannot be opened")]
+    Vanished { name: String },
+    #[error("cannot list the templates")]
+    List {
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl TemplateError {
+    /// What the user can do about it, if that is known.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            TemplateError::Search { source, .. } => Some(source.hint()),
+            TemplateError::Build { source, .. } => source.hint(),
+            TemplateError::Busy { .. } => Some("wait until that build is done"),
+            TemplateError::Recipe { .. }
+            | TemplateError::Store { .. }
+            | TemplateError::Refresh { .. }
+            | TemplateError::Kernel { .. }
+            | TemplateError::Vanished { .. }
+            | TemplateError::List { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_come_through_from_below() {
+        let source = SearchError::None { range: ">=3.10".into(), found: "none".into() };
+        let error = TemplateError::Search { name: "x".into(), source };
+        assert!(error.hint().is_some_and(|hint| hint.contains("apt-get install python3")));
+        assert_eq!(TemplateError::Vanished { name: "x".into() }.hint(), None);
+    }
+
+    #[test]
+    fn a_chain_says_each_thing_once() {
+        let source = RecipeError::Unknown { name: "y".into(), known: "a, b".into() };
+        let text = atoll_jail::chain(&TemplateError::Recipe { source });
+        assert_eq!(text, "cannot use this template: there is no template `y`; known are a, b");
+    }
+}

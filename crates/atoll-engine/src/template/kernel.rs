@@ -1,0 +1,139 @@
+//! The kernel directory: the Python kernel and the zygote library of this very binary, laid out beside the templates.
+//!
+//! It is no part of a template. A new binary writes a new directory, and no package is installed again for it.
+
+use super::tool::{self, ToolError};
+use super::tree::{self, TreeError};
+use super::version::Version;
+use super::{INSIDE, compile, recipe, venv};
+use fs_err as fs;
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+const PREFIX: &str = ".building-";
+
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    #[error("cannot write the kernel's files")]
+    Write {
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot lock the kernel's directory")]
+    Lock {
+        #[source]
+        source: rustix::io::Errno,
+    },
+    #[error("cannot compile the kernel")]
+    Compile {
+        #[source]
+        source: ToolError,
+    },
+    #[error("cannot finish the kernel's directory")]
+    Finish {
+        #[source]
+        source: TreeError,
+    },
+}
+
+fn write_error(source: std::io::Error) -> KernelError {
+    KernelError::Write { source }
+}
+
+/// Finds the directory for this interpreter, or makes it.
+pub(super) fn ensure(
+    kernels: &Path,
+    runner: &Path,
+    version: Version,
+) -> Result<PathBuf, KernelError> {
+    let digest = digest();
+    let path = kernels.join(format!("{}-py{}", digest.get(..12).unwrap_or(&digest), version.short()));
+    if path.is_dir() {
+        return Ok(path);
+    }
+    fs::create_dir_all(kernels).map_err(write_error)?;
+    let lock = fs::File::create(kernels.join("lock")).map_err(write_error)?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|source| KernelError::Lock { source })?;
+    if !path.is_dir() {
+        sweep(kernels)?;
+        make(kernels, runner, &path)?;
+    }
+    Ok(path)
+}
+
+fn make(kernels: &Path, runner: &Path, path: &Path) -> Result<(), KernelError> {
+    let fresh = tempfile::Builder::new().prefix(PREFIX).tempdir_in(kernels).map_err(write_error)?;
+    write_files(fresh.path()).map_err(write_error)?;
+    let inside = format!("{INSIDE}/kernel");
+    let python = venv::isolated(runner, fresh.path());
+    let parts = [fresh.path().join("atoll_kernel")];
+    let mut command = compile::command(python, fresh.path(), &inside, &parts);
+    command.stdin(Stdio::null());
+    tool::run(command, &mut |_: &str| {}).map_err(|source| KernelError::Compile { source })?;
+    tree::open_to_all(fresh.path()).map_err(|source| KernelError::Finish { source })?;
+    // Renamed, so there is nothing left for the guard to remove.
+    fs::rename(fresh.keep(), path).map_err(write_error)
+}
+
+fn write_files(root: &Path) -> std::io::Result<()> {
+    let package = root.join("atoll_kernel");
+    for (name, text) in atoll_guest::KERNEL_FILES {
+        let file = package.join(name);
+        fs::create_dir_all(file.parent().unwrap_or(&package))?;
+        fs::write(file, text)?;
+    }
+    fs::write(root.join("libatoll_zygote.so"), atoll_jail::ZYGOTE_LIBRARY)
+}
+
+/// Removes what killed processes left. The lock is held, so nobody is writing.
+fn sweep(kernels: &Path) -> Result<(), KernelError> {
+    for entry in fs::read_dir(kernels).map_err(write_error)? {
+        let entry = entry.map_err(write_error)?;
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            fs::remove_dir_all(entry.path()).map_err(write_error)?;
+        }
+    }
+    Ok(())
+}
+
+fn digest() -> String {
+    let mut hash = Sha256::new();
+    let files = atoll_guest::KERNEL_FILES.iter().map(|(name, text)| (*name, text.as_bytes()));
+    for (name, bytes) in files.chain([("libatoll_zygote.so", atoll_jail::ZYGOTE_LIBRARY)]) {
+        hash.update(format!("{name} {}\n", bytes.len()));
+        hash.update(bytes);
+    }
+    recipe::hex(&hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::python;
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_laid_out_once() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join(".building-left")).unwrap();
+        let python = python::ask(Path::new("/usr/bin/python3")).unwrap();
+        let path = ensure(home.path(), &python.executable, python.version).unwrap();
+        assert!(path.join("atoll_kernel/__main__.py").is_file());
+        assert!(path.join("libatoll_zygote.so").is_file());
+        assert!(path.join("atoll_kernel/__pycache__").read_dir().unwrap().count() > 3);
+        assert!(!home.path().join(".building-left").exists());
+        // Now it is there, and no interpreter is started.
+        let again = ensure(home.path(), Path::new("/nonexistent"), python.version).unwrap();
+        assert_eq!(again, path);
+    }
+
+    #[test]
+    fn an_interpreter_that_fails_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let result = ensure(home.path(), Path::new("/bin/false"), "3.12".parse().unwrap());
+        assert!(matches!(result, Err(KernelError::Compile { .. })));
+        let names: Vec<_> = home.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["lock"]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Recipes: the shipped ones, which are part of this binary, and the user's own below `$ATOLL_HOME/recipes`.
+//!
+//! A recipe is its three texts (recipe, lock, warm-up). Together with an interpreter they give a key: another key
+//! means another template.
+
+use super::Package;
+use super::python::Interpreter;
+use super::recipe_file::{self, RecipeFileError};
+use super::version::Range;
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Raised when a build makes something else of the same recipe.
+const BUILD_GENERATION: u32 = 1;
+
+const DEFAULT: &str = "python-data";
+
+/// Names that other products use for their default template.
+const ALIASES: [&str; 3] = ["base", "code-interpreter-v1", "default"];
+
+struct Shipped {
+    name: &'static str,
+    recipe: &'static str,
+    lock: &'static str,
+    warmup: Option<&'static str>,
+}
+
+macro_rules! shipped_file {
+    ($path:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates/", $path))
+    };
+}
+
+static SHIPPED: [Shipped; 2] = [
+    Shipped {
+        name: "python-data",
+        recipe: shipped_file!("python-data/template.toml"),
+        lock: shipped_file!("python-data/requirements.lock"),
+        warmup: Some(shipped_file!("python-data/warmup.py")),
+    },
+    Shipped {
+        name: "python-min",
+        recipe: shipped_file!("python-min/template.toml"),
+        lock: shipped_file!("python-min/requirements.lock"),
+        warmup: None,
+    },
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    #[error("there is no template `{name}`; known are {known}")]
+    Unknown { name: String, known: String },
+    #[error("`{path}` uses a name that atoll ships itself")]
+    Reserved { path: PathBuf },
+    #[error("cannot read a file of the recipe")]
+    Read {
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the recipe `{path}` is not right")]
+    Invalid {
+        path: PathBuf,
+        #[source]
+        source: RecipeFileError,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Recipe {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) python: Range,
+    pub(super) lock: String,
+    pub(super) preload: Vec<String>,
+    pub(super) warmup: Option<String>,
+    pub(super) imports: Vec<String>,
+    pub(super) fonts: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    /// Of the three texts, in hex.
+    pub(super) digest: String,
+}
+
+impl Recipe {
+    /// Which template this recipe makes with this interpreter.
+    pub(super) fn key(&self, python: &Interpreter) -> String {
+        let identity = format!("{} {}", python.version, python.kind());
+        hex(&digest_of(&[&self.digest, &identity]))
+    }
+
+    /// Every pin of the lock, with those of other platforms and versions.
+    pub(super) fn pins(&self) -> Vec<Package> {
+        let pin = |line: &str| {
+            let (name, rest) = line.split_once("==")?;
+            let version = rest.split([' ', ';', '\\']).next()?;
+            let plain = !name.starts_with([' ', '#', '-']);
+            plain.then(|| Package { name: name.trim().to_owned(), version: version.to_owned() })
+        };
+        self.lock.lines().filter_map(pin).collect()
+    }
+
+    /// About how many packages an installer will report.
+    pub(super) fn package_count(&self) -> usize {
+        self.pins().into_iter().map(|package| package.name).collect::<BTreeSet<_>>().len()
+    }
+
+    fn new(
+        path: &Path,
+        folder: &str,
+        text: &str,
+        read: impl Fn(&str) -> Result<String, RecipeError>,
+    ) -> Result<Self, RecipeError> {
+        let invalid = |source| RecipeError::Invalid { path: path.to_owned(), source };
+        let (file, python) = recipe_file::parse(text, folder).map_err(invalid)?;
+        let lock = read(&file.lock)?;
+        let warmup = file.warmup.as_deref().map(read).transpose()?;
+        let digest = digest_of(&[text, &lock, warmup.as_deref().unwrap_or_default()]);
+        Ok(Self {
+            name: file.name,
+            description: file.description,
+            python,
+            lock,
+            preload: file.preload,
+            warmup,
+            imports: file.imports,
+            fonts: file.fonts,
+            env: file.env,
+            digest: hex(&digest),
+        })
+    }
+}
+
+/// The name that a template really has.
+pub(super) fn resolve(name: &str) -> &str {
+    if ALIASES.contains(&name) { DEFAULT } else { name }
+}
+
+/// Every name there is a recipe for, sorted.
+pub(super) fn names(recipes: &Path) -> Result<Vec<String>, RecipeError> {
+    let mut names: BTreeSet<String> = SHIPPED.iter().map(|recipe| recipe.name.to_owned()).collect();
+    for folder in folders(recipes)? {
+        names.insert(folder);
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// Reads one recipe by the name it really has.
+pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
+    let own = recipes.join(name).join("template.toml");
+    let shipped = SHIPPED.iter().find(|recipe| recipe.name == name);
+    let is_name = recipe_file::check_name(name).is_ok();
+    match (shipped, is_name && own.is_file()) {
+        (Some(_), true) => Err(RecipeError::Reserved { path: own }),
+        (Some(shipped), false) => load_shipped(shipped),
+        (None, true) => load_own(&own, name),
+        (None, false) => {
+            let known = names(recipes)?.join(", ");
+            Err(RecipeError::Unknown { name: name.to_owned(), known })
+        }
+    }
+}
+
+fn load_shipped(shipped: &Shipped) -> Result<Recipe, RecipeError> {
+    let path = Path::new(shipped.name).join("template.toml");
+    Recipe::new(&path, shipped.name, shipped.recipe, |file| {
+        let text = if file.ends_with(".lock") { Some(shipped.lock) } else { shipped.warmup };
+        Ok(text.unwrap_or_default().to_owned())
+    })
+}
+
+fn load_own(path: &Path, name: &str) -> Result<Recipe, RecipeError> {
+    if ALIASES.contains(&name) {
+        return Err(RecipeError::Reserved { path: path.to_owned() });
+    }
+    let read = |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
+    Recipe::new(path, name, &read(path)?, |file| read(&path.with_file_name(file)))
+}
+
+fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
+    let entries = match fs::read_dir(recipes) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(RecipeError::Read { source }),
+    };
+    let named = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().join("template.toml").is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    Ok(named.filter(|name| recipe_file::check_name(name).is_ok()).collect())
+}
+
+/// Each text with its length, so that no two lists of texts give the same bytes.
+fn digest_of(texts: &[&str]) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(BUILD_GENERATION.to_le_bytes());
+    for text in texts {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.finalize().to_vec()
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(dir: &Path, name: &str) {
+        fs::create_dir_all(dir.join(name)).unwrap();
+        let text = format!(
+            "name = \"{name}\"\ndescription = \"d\"\nbase = \"host\"\npython = \">=3.10\"\nlock = \"l.lock\"\n"
+        );
+        fs::write(dir.join(name).join("template.toml"), text).unwrap();
+        fs::write(dir.join(name).join("l.lock"), "# nothing\n").unwrap();
+    }
+
+    #[test]
+    fn the_shipped_recipes_are_right() {
+        let none = Path::new("/nonexistent");
+        assert_eq!(names(none).unwrap(), ["python-data", "python-min"]);
+        let data = load(none, resolve("code-interpreter-v1")).unwrap();
+        assert_eq!(data.name, "python-data");
+        assert!(data.warmup.as_ref().unwrap().contains("def warmup"));
+        assert!(data.pins().contains(&Package { name: "tqdm".into(), version: version_of(&data, "tqdm") }));
+        assert!((70..100).contains(&data.package_count()), "{}", data.package_count());
+        assert!(load(none, "python-min").unwrap().warmup.is_none());
+    }
+
+    fn version_of(recipe: &Recipe, name: &str) -> String {
+        let line = recipe.lock.lines().find(|line| line.starts_with(&format!("{name}=="))).unwrap();
+        line[name.len() + 2..].trim_end_matches([' ', '\\']).to_owned()
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        own(dir.path(), "mine");
+        let text = load(dir.path(), "../mine").unwrap_err().to_string();
+        assert!(text.contains("mine, python-data, python-min"), "{text}");
+    }
+
+    #[test]
+    fn a_recipe_of_the_user_is_read_and_shipped_names_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["mine", "base", "python-min"] {
+            own(dir.path(), name);
+        }
+        assert_eq!(load(dir.path(), "mine").unwrap().package_count(), 0);
+        for name in ["base", "python-min"] {
+            assert!(matches!(load(dir.path(), name), Err(RecipeError::Reserved { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_text_changes_the_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        own(dir.path(), "mine");
+        let before = load(dir.path(), "mine").unwrap().digest;
+        fs::write(dir.path().join("mine/l.lock"), "# something\n").unwrap();
+        assert_ne!(load(dir.path(), "mine").unwrap().digest, before);
+        assert_ne!(digest_of(&["ab", "c"]), digest_of(&["a", "bc"]));
+    }
+}

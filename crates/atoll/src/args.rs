@@ -1,0 +1,112 @@
+//! The command line as typed. Meaning and checks live in the commands.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs model-written code behind real walls.
+#[derive(Debug, Parser)]
+#[command(name = "atoll", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run code once in a fresh sandbox
+    Run(RunArgs),
+    /// Build, list, show and remove templates
+    Template(TemplateArgs),
+    /// Show what this machine can do, layer by layer
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// File with the code; `-` reads standard input
+    pub(crate) file: Option<PathBuf>,
+    /// The code itself
+    #[arg(short, long, value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    pub(crate) code: Option<String>,
+    /// python, javascript, bash or r
+    #[arg(long, default_value = "python")]
+    pub(crate) lang: String,
+    /// auto, wasm, jail, container, gvisor or microvm
+    #[arg(long, default_value = "auto")]
+    pub(crate) tier: String,
+    /// small or data
+    #[arg(long, default_value = "small")]
+    pub(crate) profile: String,
+    /// Memory of the sandbox, like 1GiB
+    #[arg(long)]
+    pub(crate) memory: Option<String>,
+    /// Processors, like 2 or 0.5
+    #[arg(long)]
+    pub(crate) cpus: Option<String>,
+    /// Wall-clock time, like 30s
+    #[arg(long)]
+    pub(crate) timeout: Option<String>,
+    /// Input file, shown read-only as /data/input/NAME; can be repeated
+    #[arg(long = "in", value_name = "PATH[=NAME]")]
+    pub(crate) inputs: Vec<std::ffi::OsString>,
+    /// Where charts and files are saved [default: ./atoll-out if there are any]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Environment variable for the code; can be repeated
+    #[arg(long, value_name = "K=V")]
+    pub(crate) env: Vec<String>,
+    /// Hosts that the code may reach; `none` is the only value the jail knows today
+    #[arg(long, default_value = "none", value_name = "none|HOST[,HOST]")]
+    pub(crate) net: String,
+    /// Policy name or file
+    #[arg(long)]
+    pub(crate) policy: Option<String>,
+    /// Template to run in
+    #[arg(long, default_value = "python-data")]
+    pub(crate) template: String,
+    /// Print one JSON object instead of the code's output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run on a server instead of here
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TemplateArgs {
+    #[command(subcommand)]
+    pub(crate) command: TemplateCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TemplateCommand {
+    /// Build a template, or do nothing if it is there
+    Build {
+        #[arg(default_value = "python-data")]
+        name: String,
+        /// Build it again
+        #[arg(long)]
+        force: bool,
+        #[arg(long)]
+        json: bool,
+    },
+    /// List shipped and built templates
+    List {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one template
+    Show {
+        name: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a built template
+    Rm { name: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    #[arg(long)]
+    pub(crate) json: bool,
+}

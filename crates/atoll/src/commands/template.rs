@@ -1,0 +1,95 @@
+//! `atoll template build|list|show|rm`.
+
+use super::home;
+use crate::args::{TemplateArgs, TemplateCommand};
+use crate::output::{Bar, Failure, visible};
+use atoll_core::outcome::ExitStatus;
+use atoll_engine::template::{Template, TemplateError, TemplateInfo, TemplateStore};
+use serde::Serialize;
+use std::io::Write;
+
+pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
+    let store = TemplateStore::new(home()?);
+    match args.command {
+        TemplateCommand::Build { name, force, json } => build(&store, &name, force, json),
+        TemplateCommand::List { json } => list(&store, json),
+        TemplateCommand::Show { name, json } => show(&store, &name, json),
+        TemplateCommand::Rm { name } => remove(&store, &name),
+    }
+}
+
+/// Opens a template, building it first if need be, with a progress bar.
+pub(crate) fn open(store: &TemplateStore, name: &str) -> Result<Template, Failure> {
+    let bar = Bar::new();
+    let template = store.ensure(name, &bar);
+    bar.finish();
+    template.map_err(|error| fail(&error))
+}
+
+fn build(store: &TemplateStore, name: &str, force: bool, json: bool) -> Result<ExitStatus, Failure> {
+    let bar = Bar::new();
+    let built = if force { store.rebuild(name, &bar) } else { store.ensure(name, &bar) };
+    bar.finish();
+    let template = built.map_err(|error| fail(&error))?;
+    let info = store.show(&template.name).map_err(|error| fail(&error))?;
+    if json { print_json(&info) } else { print(&format!("{} {} is ready\n", template.name, template.digest)) }
+}
+
+fn list(store: &TemplateStore, json: bool) -> Result<ExitStatus, Failure> {
+    let all = store.list().map_err(|error| fail(&error))?;
+    if json {
+        return print_json(&all);
+    }
+    print(&all.iter().map(row).collect::<String>())
+}
+
+fn row(info: &TemplateInfo) -> String {
+    let state = if info.built { "built" } else { "not built" };
+    format!("{:<16} {:<10} {}\n", info.name, state, visible(&info.description))
+}
+
+fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Failure> {
+    let info = store.show(name).map_err(|error| fail(&error))?;
+    if json {
+        return print_json(&info);
+    }
+    let value = serde_json::to_value(&info).map_err(|error| Failure::ours(&error))?;
+    let mut text = String::new();
+    for (key, value) in value.as_object().into_iter().flatten() {
+        match value {
+            serde_json::Value::Array(items) => text.push_str(&format!("{key:<12} {} entries\n", items.len())),
+            serde_json::Value::String(word) => text.push_str(&format!("{key:<12} {}\n", visible(word))),
+            other => text.push_str(&format!("{key:<12} {other}\n")),
+        }
+    }
+    print(&text)
+}
+
+fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
+    match store.remove(name).map_err(|error| fail(&error))? {
+        true => print(&format!("{name} is removed\n")),
+        false => Err(Failure::usage(format!("template is not built: `{}`", visible(name)))),
+    }
+}
+
+fn fail(error: &TemplateError) -> Failure {
+    let mut failure = match error {
+        // The name or the recipe that was asked for is wrong; everything else is the machine's or ours.
+        TemplateError::Recipe { .. } => Failure::bad(error),
+        _ => Failure::ours(error),
+    };
+    failure.hint = error.hint().map(str::to_owned);
+    failure
+}
+
+pub(crate) fn print(text: &str) -> Result<ExitStatus, Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::ours(&error)),
+        _ => Ok(ExitStatus::Ok),
+    }
+}
+
+pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitStatus, Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::ours(&error))?;
+    print(&format!("{text}\n"))
+}
