@@ -111,7 +111,7 @@ impl Engine {
 }
 
 fn plan(template: &Template, warmth: Warmth, walls: Walls) -> TemplatePlan {
-    let start = "import sys; sys.path.insert(0, '/opt/atoll/kernel'); from atoll_kernel import zygote; zygote.main()";
+    let start = "from atoll_kernel import zygote; zygote.main()";
     let argv = [template.interpreter.as_str(), "-I", "-X", "utf8", "-c", start];
     let warm = warmth == Warmth::Warm;
     let config = json!({

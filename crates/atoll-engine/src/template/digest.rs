@@ -45,22 +45,33 @@ pub(super) fn digest(root: &Path, meter: &Meter<'_>) -> Result<TreeDigest, Diges
     };
     let size_bytes = entries.iter().map(size).sum();
     let is_code = |entry: &Entry| entry.path.extension().is_some_and(|end| end == "pyc");
-    let counted: Vec<Entry> =
-        entries.into_iter().filter(|entry| !is_code(entry) && entry.kind != Kind::Directory).collect();
+    let counted: Vec<Entry> = entries
+        .into_iter()
+        .filter(|entry| !is_code(entry) && entry.kind != Kind::Directory)
+        .collect();
     let mut lines = hash_all(root, &counted, meter)?;
     lines.sort();
     let mut whole = Sha256::new();
     lines.iter().for_each(|line| whole.update(line));
-    Ok(TreeDigest { digest: format!("sha256:{}", hex(&whole.finalize())), size_bytes })
+    Ok(TreeDigest {
+        digest: format!("sha256:{}", hex(&whole.finalize())),
+        size_bytes,
+    })
 }
 
-fn hash_all(root: &Path, entries: &[Entry], meter: &Meter<'_>) -> Result<Vec<Vec<u8>>, DigestError> {
+fn hash_all(
+    root: &Path,
+    entries: &[Entry],
+    meter: &Meter<'_>,
+) -> Result<Vec<Vec<u8>>, DigestError> {
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<Vec<u8>>, DigestError> {
         let mut lines = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(entry) = entries.get(index) else { return Ok(lines) };
+            let Some(entry) = entries.get(index) else {
+                return Ok(lines);
+            };
             lines.push(line(root, entry).map_err(|source| DigestError::Read { source })?);
             if index.is_multiple_of(256) {
                 meter.at(index, entries.len());
@@ -143,7 +154,11 @@ mod tests {
         let mut changed = |what: &str| assert!(seen.insert(of(dir.path()).digest), "{what}");
         fs::write(dir.path().join("f3"), "yyy").unwrap();
         changed("content");
-        fs::set_permissions(dir.path().join("f3"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(
+            dir.path().join("f3"),
+            std::fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
         changed("mode");
         fs::remove_file(dir.path().join("link")).unwrap();
         symlink("f2", dir.path().join("link")).unwrap();

@@ -30,10 +30,15 @@ pub(super) fn set_library_path(bytes: &mut [u8], foreign: &str, new: &str) -> Re
             continue;
         }
         if new.len() > text.len() {
-            return Err(ElfError::NoRoom { old, new: new.to_owned() });
+            return Err(ElfError::NoRoom {
+                old,
+                new: new.to_owned(),
+            });
         }
         text.fill(0);
-        text.iter_mut().zip(new.bytes()).for_each(|(to, from)| *to = from);
+        text.iter_mut()
+            .zip(new.bytes())
+            .for_each(|(to, from)| *to = from);
     }
     Ok(())
 }
@@ -43,7 +48,11 @@ pub(super) fn set_library_path(bytes: &mut [u8], foreign: &str, new: &str) -> Re
 /// that says which version this is. Slashes alone are used if `new` is too long: the old path is gone either way.
 pub(super) fn mask_path(bytes: &mut [u8], old: &str, new: &str) {
     let covered = old.rfind('/').unwrap_or(old.len());
-    let mut cover = if new.len() > covered { Vec::new() } else { new.as_bytes().to_vec() };
+    let mut cover = if new.len() > covered {
+        Vec::new()
+    } else {
+        new.as_bytes().to_vec()
+    };
     cover.resize(covered, b'/');
     let mut at = 0;
     while let Some(found) = find(bytes.get(at..).unwrap_or_default(), old.as_bytes()) {
@@ -77,9 +86,13 @@ fn library_paths(bytes: &[u8]) -> Result<Vec<usize>, ElfError> {
     let Some((_, table)) = entries.iter().find(|(tag, _)| *tag == DT_STRTAB) else {
         return Err(ElfError::Malformed);
     };
-    let wanted = entries.iter().filter(|(tag, _)| matches!(*tag, DT_RPATH | DT_RUNPATH));
+    let wanted = entries
+        .iter()
+        .filter(|(tag, _)| matches!(*tag, DT_RPATH | DT_RUNPATH));
     let address = |value: u64| table.checked_add(value).ok_or(ElfError::Malformed);
-    wanted.map(|(_, value)| file_offset(&segments, address(*value)?)).collect()
+    wanted
+        .map(|(_, value)| file_offset(&segments, address(*value)?))
+        .collect()
 }
 
 struct Segment {
@@ -95,7 +108,12 @@ fn segments(bytes: &[u8]) -> Result<Vec<Segment>, ElfError> {
     let segment = |index: u64| {
         let at = table.checked_add(index * size).ok_or(ElfError::Malformed)?;
         let field = |skip: u64, width| number(bytes, at.saturating_add(skip), width);
-        Ok(Segment { kind: field(0, 4)?, offset: field(8, 8)?, address: field(16, 8)?, size: field(32, 8)? })
+        Ok(Segment {
+            kind: field(0, 4)?,
+            offset: field(8, 8)?,
+            address: field(16, 8)?,
+            size: field(32, 8)?,
+        })
     };
     (0..count).map(segment).collect()
 }
@@ -103,8 +121,14 @@ fn segments(bytes: &[u8]) -> Result<Vec<Segment>, ElfError> {
 fn entries(bytes: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, ElfError> {
     let mut found = Vec::new();
     for index in 0..dynamic.size / 16 {
-        let at = dynamic.offset.checked_add(index * 16).ok_or(ElfError::Malformed)?;
-        let (tag, value) = (number(bytes, at, 8)?, number(bytes, at.saturating_add(8), 8)?);
+        let at = dynamic
+            .offset
+            .checked_add(index * 16)
+            .ok_or(ElfError::Malformed)?;
+        let (tag, value) = (
+            number(bytes, at, 8)?,
+            number(bytes, at.saturating_add(8), 8)?,
+        );
         if tag == 0 {
             break;
         }
@@ -119,19 +143,26 @@ fn file_offset(segments: &[Segment], address: u64) -> Result<usize, ElfError> {
         .filter_map(|segment| Some((address.checked_sub(segment.address)?, segment)))
         .find(|(skip, segment)| *skip < segment.size)
         .and_then(|(skip, segment)| segment.offset.checked_add(skip));
-    offset.and_then(|offset| usize::try_from(offset).ok()).ok_or(ElfError::Malformed)
+    offset
+        .and_then(|offset| usize::try_from(offset).ok())
+        .ok_or(ElfError::Malformed)
 }
 
 fn number(bytes: &[u8], at: u64, width: usize) -> Result<u64, ElfError> {
     let at = usize::try_from(at).map_err(|_| ElfError::Malformed)?;
     let end = at.checked_add(width).ok_or(ElfError::Malformed)?;
     let part = bytes.get(at..end).ok_or(ElfError::Malformed)?;
-    Ok(part.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    Ok(part
+        .iter()
+        .rev()
+        .fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
 }
 
 fn c_length(bytes: &[u8], at: usize) -> Result<usize, ElfError> {
     let rest = bytes.get(at..).ok_or(ElfError::Malformed)?;
-    rest.iter().position(|byte| *byte == 0).ok_or(ElfError::Malformed)
+    rest.iter()
+        .position(|byte| *byte == 0)
+        .ok_or(ElfError::Malformed)
 }
 
 #[cfg(test)]
@@ -141,16 +172,24 @@ mod tests {
     /// A file of headers, one loaded segment at address 0x1000, and a library path.
     fn elf(path: &str) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let mut put =
+            |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         put(32, 64);
         put(54, 56 | 2 << 16);
-        for (at, kind, offset, address, size) in [(64, 1, 0, 0x1000, 512), (120, 2, 200, 0x10c8, 48)] {
+        for (at, kind, offset, address, size) in
+            [(64, 1, 0, 0x1000, 512), (120, 2, 200, 0x10c8, 48)]
+        {
             put(at, kind);
             put(at + 8, offset);
             put(at + 16, address);
             put(at + 32, size);
         }
-        for (at, value) in [(200, DT_STRTAB), (208, 0x1000 + 300), (216, DT_RUNPATH), (224, 4)] {
+        for (at, value) in [
+            (200, DT_STRTAB),
+            (208, 0x1000 + 300),
+            (216, DT_RUNPATH),
+            (224, 4),
+        ] {
             put(at, value);
         }
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -184,11 +223,18 @@ mod tests {
     fn damaged_files_are_refused_and_never_panic() {
         let whole = elf("/home/someone/py/lib");
         for length in 0..whole.len() {
-            drop(set_library_path(&mut whole[..length].to_vec(), "/home", "x"));
+            drop(set_library_path(
+                &mut whole[..length].to_vec(),
+                "/home",
+                "x",
+            ));
         }
         let mut wild = whole;
         wild[32..40].fill(0xff);
-        assert_eq!(set_library_path(&mut wild, "/home", "x"), Err(ElfError::Malformed));
+        assert_eq!(
+            set_library_path(&mut wild, "/home", "x"),
+            Err(ElfError::Malformed)
+        );
     }
 
     #[test]

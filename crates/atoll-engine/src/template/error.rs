@@ -78,16 +78,32 @@ mod tests {
 
     #[test]
     fn hints_come_through_from_below() {
-        let source = SearchError::None { range: ">=3.10".into(), found: "none".into() };
-        let error = TemplateError::Search { name: "x".into(), source };
-        assert!(error.hint().is_some_and(|hint| hint.contains("apt-get install python3")));
+        let source = SearchError::None {
+            range: ">=3.10".into(),
+            found: "none".into(),
+        };
+        let error = TemplateError::Search {
+            name: "x".into(),
+            source,
+        };
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.contains("apt-get install python3"))
+        );
         assert_eq!(TemplateError::Vanished { name: "x".into() }.hint(), None);
     }
 
     #[test]
     fn a_chain_says_each_thing_once() {
-        let source = RecipeError::Unknown { name: "y".into(), known: "a, b".into() };
+        let source = RecipeError::Unknown {
+            name: "y".into(),
+            known: "a, b".into(),
+        };
         let text = atoll_jail::chain(&TemplateError::Recipe { source });
-        assert_eq!(text, "cannot use this template: there is no template `y`; known are a, b");
+        assert_eq!(
+            text,
+            "cannot use this template: there is no template `y`; known are a, b"
+        );
     }
 }

@@ -60,21 +60,35 @@ pub(super) fn make_list(
     workspace: &Workspace,
     layout: &Layout,
 ) -> Result<Vec<(String, String)>, FontsError> {
-    if !layout.site_packages().join("matplotlib/font_manager.py").is_file() {
+    if !layout
+        .site_packages()
+        .join("matplotlib/font_manager.py")
+        .is_file()
+    {
         return Ok(Vec::new());
     }
     let cache = workspace.scratch().join("fonts");
     let mut command = layout.python(workspace.scratch());
-    command.args(["-c", SCRIPT]).arg(layout.site_packages()).env("MPLCONFIGDIR", &cache);
+    command
+        .args(["-c", SCRIPT])
+        .arg(layout.site_packages())
+        .env("MPLCONFIGDIR", &cache);
     workspace.hold(&mut command);
     tool::run(command, &mut |_: &str| {}).map_err(|source| FontsError::Make { source })?;
     let made = find(&cache)?;
-    let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = made
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     place(&made, &layout.tree, &name).map_err(|error| match error {
         PlaceError::Io(source) => FontsError::Move { source },
         PlaceError::Json(source) => FontsError::Unknown { source },
     })?;
-    Ok(vec![(format!("{CACHE}/{name}"), format!("{INSIDE}/skel/{CACHE}/{name}"))])
+    Ok(vec![(
+        format!("{CACHE}/{name}"),
+        format!("{INSIDE}/skel/{CACHE}/{name}"),
+    )])
 }
 
 fn find(cache: &Path) -> Result<PathBuf, FontsError> {
@@ -83,7 +97,11 @@ fn find(cache: &Path) -> Result<PathBuf, FontsError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("fontlist-") && name.ends_with(".json")
     };
-    entries.filter_map(Result::ok).map(|entry| entry.path()).find(is_list).ok_or(FontsError::Missing)
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(is_list)
+        .ok_or(FontsError::Missing)
 }
 
 enum PlaceError {
@@ -93,7 +111,8 @@ enum PlaceError {
 
 fn place(made: &Path, tree: &Path, name: &str) -> Result<(), PlaceError> {
     let text = fs::read_to_string(made).map_err(PlaceError::Io)?;
-    let mut list: Value = serde_json::from_str(&text).map_err(|error| PlaceError::Json(Some(error)))?;
+    let mut list: Value =
+        serde_json::from_str(&text).map_err(|error| PlaceError::Json(Some(error)))?;
     if !rewrite(&mut list, tree) {
         return Err(PlaceError::Json(None));
     }
@@ -106,9 +125,14 @@ fn place(made: &Path, tree: &Path, name: &str) -> Result<(), PlaceError> {
 fn rewrite(list: &mut Value, tree: &Path) -> bool {
     let mut kept = 0;
     for key in ["ttflist", "afmlist"] {
-        let Some(fonts) = list.get_mut(key).and_then(Value::as_array_mut) else { return false };
+        let Some(fonts) = list.get_mut(key).and_then(Value::as_array_mut) else {
+            return false;
+        };
         fonts.retain_mut(|font| {
-            let path = font.get("fname").and_then(Value::as_str).and_then(|path| moved(path, tree));
+            let path = font
+                .get("fname")
+                .and_then(Value::as_str)
+                .and_then(|path| moved(path, tree));
             match (path, font.get_mut("fname")) {
                 (Some(path), Some(field)) => *field = Value::String(path),
                 (_, _) => return false,
@@ -147,15 +171,29 @@ mod tests {
             "afmlist": [],
         });
         assert!(rewrite(&mut list, Path::new("/t/tree")));
-        let names: Vec<&str> =
-            list["ttflist"].as_array().unwrap().iter().map(|font| font["fname"].as_str().unwrap()).collect();
-        assert_eq!(names, ["fonts/ttf/DejaVuSans.ttf", "/opt/atoll/venv/f.otf", "/usr/share/fonts/a.ttf"]);
+        let names: Vec<&str> = list["ttflist"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|font| font["fname"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "fonts/ttf/DejaVuSans.ttf",
+                "/opt/atoll/venv/f.otf",
+                "/usr/share/fonts/a.ttf"
+            ]
+        );
     }
 
     #[test]
     fn another_kind_of_list_is_refused() {
         assert!(!rewrite(&mut json!({"fonts": []}), Path::new("/t")));
-        assert!(!rewrite(&mut json!({"ttflist": [], "afmlist": []}), Path::new("/t")));
+        assert!(!rewrite(
+            &mut json!({"ttflist": [], "afmlist": []}),
+            Path::new("/t")
+        ));
     }
 
     #[test]
@@ -165,8 +203,14 @@ mod tests {
         layout.lay_out().unwrap();
         fs::write(layout.site_packages().join("f.otf"), "").unwrap();
         let paths = inside(&layout, &["f.otf".to_owned()]).unwrap();
-        assert_eq!(paths, ["/opt/atoll/venv/lib/python3.12/site-packages/f.otf"]);
-        assert!(matches!(inside(&layout, &["g.otf".to_owned()]), Err(FontsError::NoFont { .. })));
+        assert_eq!(
+            paths,
+            ["/opt/atoll/venv/lib/python3.12/site-packages/f.otf"]
+        );
+        assert!(matches!(
+            inside(&layout, &["g.otf".to_owned()]),
+            Err(FontsError::NoFont { .. })
+        ));
         assert!(make_list(&workspace, &layout).unwrap().is_empty());
     }
 }

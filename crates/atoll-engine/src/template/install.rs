@@ -39,16 +39,31 @@ impl InstallError {
 
 /// Settings of the user that would send packages elsewhere. Mirrors, proxies and caches stay.
 const DROPPED: [&str; 14] = [
-    "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_CONSTRAINT",
-    "PIP_REQUIREMENT", "PIP_PYTHON", "PIP_DRY_RUN", "PIP_NO_BINARY", "PIP_QUIET", "UV_CONSTRAINT", "UV_SYSTEM_PYTHON",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PIP_CONSTRAINT",
+    "PIP_REQUIREMENT",
+    "PIP_PYTHON",
+    "PIP_DRY_RUN",
+    "PIP_NO_BINARY",
+    "PIP_QUIET",
+    "UV_CONSTRAINT",
+    "UV_SYSTEM_PYTHON",
     "VIRTUAL_ENV",
 ];
 
 #[derive(Debug, PartialEq, Eq)]
 enum Installer {
-    Uv { program: PathBuf },
+    Uv {
+        program: PathBuf,
+    },
     /// `runner` has pip; it may install for another interpreter.
-    Pip { runner: PathBuf },
+    Pip {
+        runner: PathBuf,
+    },
 }
 
 /// Installs into the directory `to`, for `python`.
@@ -67,9 +82,18 @@ pub(super) fn install(
     let lock = workspace.scratch().join("requirements.lock");
     fs::write(&lock, &recipe.lock).map_err(|source| InstallError::WriteLock { source })?;
     let mut command = command(&find(places, python)?, &python.executable, to);
-    command.arg("-r").arg(&lock).env("TMPDIR", workspace.scratch());
+    command
+        .arg("-r")
+        .arg(&lock)
+        .env("TMPDIR", workspace.scratch());
     workspace.hold(&mut command);
-    let mut watch = Watch { meter, expected, fetched: 0, scratch: workspace.scratch(), to };
+    let mut watch = Watch {
+        meter,
+        expected,
+        fetched: 0,
+        scratch: workspace.scratch(),
+        to,
+    };
     tool::run(command, &mut watch).map_err(|source| InstallError::Install { source })
 }
 
@@ -78,11 +102,19 @@ fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError
         return Ok(Installer::Uv { program });
     }
     if python.pip {
-        return Ok(Installer::Pip { runner: python.executable.clone() });
+        return Ok(Installer::Pip {
+            runner: python.executable.clone(),
+        });
     }
-    let other = places.all().into_iter().filter(|other| other.pip).max_by_key(|other| other.version);
+    let other = places
+        .all()
+        .into_iter()
+        .filter(|other| other.pip)
+        .max_by_key(|other| other.version);
     match other {
-        Some(other) => Ok(Installer::Pip { runner: other.executable }),
+        Some(other) => Ok(Installer::Pip {
+            runner: other.executable,
+        }),
         None => Err(InstallError::NoInstaller),
     }
 }
@@ -92,7 +124,10 @@ fn command(installer: &Installer, python: &Path, to: &Path) -> Command {
         Installer::Uv { program } => uv(program, python),
         Installer::Pip { runner } => pip(runner, python),
     };
-    command.args(["--require-hashes", "--only-binary", ":all:", "--no-deps"]).arg("--target").arg(to);
+    command
+        .args(["--require-hashes", "--only-binary", ":all:", "--no-deps"])
+        .arg("--target")
+        .arg(to);
     python::clean(&mut command);
     for variable in DROPPED {
         command.env_remove(variable);
@@ -103,7 +138,14 @@ fn command(installer: &Installer, python: &Path, to: &Path) -> Command {
 /// Files are copied, not linked, from the cache: their modes are changed later.
 fn uv(program: &Path, python: &Path) -> Command {
     let mut command = Command::new(program);
-    command.args(["pip", "install", "--no-progress", "--link-mode", "copy", "--no-python-downloads"]);
+    command.args([
+        "pip",
+        "install",
+        "--no-progress",
+        "--link-mode",
+        "copy",
+        "--no-python-downloads",
+    ]);
     command.arg("--python").arg(python);
     command
 }
@@ -114,8 +156,16 @@ fn pip(runner: &Path, python: &Path) -> Command {
     if runner != python {
         command.arg("--python").arg(python);
     }
-    command.args(["install", "--no-compile", "--disable-pip-version-check", "--progress-bar", "off"]);
-    command.args(["--no-warn-script-location", "--no-input"]).env("PIP_ROOT_USER_ACTION", "ignore");
+    command.args([
+        "install",
+        "--no-compile",
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+    ]);
+    command
+        .args(["--no-warn-script-location", "--no-input"])
+        .env("PIP_ROOT_USER_ACTION", "ignore");
     command
 }
 
@@ -130,24 +180,38 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn report(&self, unpacked: usize) {
-        self.meter.at(self.fetched.min(self.expected) + unpacked, 2 * self.expected);
+        self.meter.at(
+            self.fetched.min(self.expected) + unpacked,
+            2 * self.expected,
+        );
     }
 
     /// `pip` unpacks below its temporary directory and moves everything at the end; `uv` unpacks in place.
     fn unpacked(&self) -> usize {
-        let staged = children(self.scratch).into_iter().filter(|path| path.join("lib/python").is_dir());
-        staged.map(|path| unpacked_in(&path.join("lib/python"))).sum::<usize>() + unpacked_in(self.to)
+        let staged = children(self.scratch)
+            .into_iter()
+            .filter(|path| path.join("lib/python").is_dir());
+        staged
+            .map(|path| unpacked_in(&path.join("lib/python")))
+            .sum::<usize>()
+            + unpacked_in(self.to)
     }
 }
 
 impl Listener for Watch<'_> {
     fn line(&mut self, text: &str) {
         let text = text.trim_start();
-        if ["Collecting ", "Downloaded "].iter().any(|word| text.starts_with(word)) {
+        if ["Collecting ", "Downloaded "]
+            .iter()
+            .any(|word| text.starts_with(word))
+        {
             self.fetched += 1;
             self.report(0);
         }
-        if ["Installing collected", "Prepared "].iter().any(|word| text.starts_with(word)) {
+        if ["Installing collected", "Prepared "]
+            .iter()
+            .any(|word| text.starts_with(word))
+        {
             self.fetched = self.expected;
             self.report(0);
         }
@@ -159,8 +223,13 @@ impl Listener for Watch<'_> {
 }
 
 fn children(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.filter_map(Result::ok).map(|entry| entry.path()).collect()
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn unpacked_in(directory: &Path) -> usize {
@@ -176,17 +245,31 @@ mod tests {
 
     fn words(command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
-        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        words
+            .map(|word| word.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn both_installers_take_wheels_with_hashes_only() {
         for installer in [
-            Installer::Uv { program: "/bin/uv".into() },
-            Installer::Pip { runner: "/usr/bin/python3".into() },
+            Installer::Uv {
+                program: "/bin/uv".into(),
+            },
+            Installer::Pip {
+                runner: "/usr/bin/python3".into(),
+            },
         ] {
-            let text = words(&command(&installer, Path::new("/usr/bin/python3.12"), Path::new("/t")));
-            assert!(text.contains("--require-hashes --only-binary :all: --no-deps --target /t"), "{text}");
+            let text = words(&command(
+                &installer,
+                Path::new("/usr/bin/python3.12"),
+                Path::new("/t"),
+            ));
+            assert!(
+                text.contains("--require-hashes --only-binary :all: --no-deps --target /t"),
+                "{text}"
+            );
             assert!(text.contains("--python /usr/bin/python3.12"), "{text}");
         }
     }
@@ -194,19 +277,39 @@ mod tests {
     #[test]
     fn the_own_pip_comes_before_others_and_none_is_an_error() {
         let python = paper("3.12.1", "/usr");
-        let own = Installer::Pip { runner: python.executable.clone() };
+        let own = Installer::Pip {
+            runner: python.executable.clone(),
+        };
         assert_eq!(find(&Places::default(), &python).unwrap(), own);
         let mut bare = python;
         bare.pip = false;
         let error = find(&Places::default(), &bare).unwrap_err();
-        assert!(error.hint().unwrap().contains("apt-get install python3-pip"), "{error}");
+        assert!(
+            error
+                .hint()
+                .unwrap()
+                .contains("apt-get install python3-pip"),
+            "{error}"
+        );
     }
 
     #[test]
     fn settings_that_send_packages_elsewhere_are_dropped() {
-        let command = command(&Installer::Pip { runner: "p".into() }, Path::new("p"), Path::new("/t"));
-        let dropped: Vec<_> = command.get_envs().filter(|(_, value)| value.is_none()).map(|(key, _)| key).collect();
-        assert!(DROPPED.iter().all(|name| dropped.contains(&std::ffi::OsStr::new(name))));
+        let command = command(
+            &Installer::Pip { runner: "p".into() },
+            Path::new("p"),
+            Path::new("/t"),
+        );
+        let dropped: Vec<_> = command
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(key, _)| key)
+            .collect();
+        assert!(
+            DROPPED
+                .iter()
+                .all(|name| dropped.contains(&std::ffi::OsStr::new(name)))
+        );
     }
 
     #[test]
@@ -216,12 +319,24 @@ mod tests {
         let record = Record::default();
         let meter = Meter::start(&record, "installing", 0, 40);
         let to = scratch.path().join("none");
-        let mut watch = Watch { meter: &meter, expected: 2, fetched: 0, scratch: scratch.path(), to: &to };
+        let mut watch = Watch {
+            meter: &meter,
+            expected: 2,
+            fetched: 0,
+            scratch: scratch.path(),
+            to: &to,
+        };
         watch.line("Collecting a==1 (from -r lock)");
         watch.line("  Using cached a.whl");
         watch.line("Installing collected packages: a, b");
         watch.idle();
-        let seen: Vec<u64> = record.0.lock().unwrap().iter().map(|(_, done)| *done).collect();
+        let seen: Vec<u64> = record
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, done)| *done)
+            .collect();
         assert_eq!(seen, [0, 10, 20, 30]);
     }
 }

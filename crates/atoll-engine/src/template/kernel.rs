@@ -49,7 +49,11 @@ pub(super) fn ensure(
     version: Version,
 ) -> Result<PathBuf, KernelError> {
     let digest = digest();
-    let path = kernels.join(format!("{}-py{}", digest.get(..12).unwrap_or(&digest), version.short()));
+    let path = kernels.join(format!(
+        "{}-py{}",
+        digest.get(..12).unwrap_or(&digest),
+        version.short()
+    ));
     if path.is_dir() {
         return Ok(path);
     }
@@ -64,7 +68,10 @@ pub(super) fn ensure(
 }
 
 fn make(kernels: &Path, runner: &Path, path: &Path) -> Result<(), KernelError> {
-    let fresh = tempfile::Builder::new().prefix(PREFIX).tempdir_in(kernels).map_err(write_error)?;
+    let fresh = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .tempdir_in(kernels)
+        .map_err(write_error)?;
     write_files(fresh.path()).map_err(write_error)?;
     let inside = format!("{INSIDE}/kernel");
     let python = venv::isolated(runner, fresh.path());
@@ -100,7 +107,9 @@ fn sweep(kernels: &Path) -> Result<(), KernelError> {
 
 fn digest() -> String {
     let mut hash = Sha256::new();
-    let files = atoll_guest::KERNEL_FILES.iter().map(|(name, text)| (*name, text.as_bytes()));
+    let files = atoll_guest::KERNEL_FILES
+        .iter()
+        .map(|(name, text)| (*name, text.as_bytes()));
     for (name, bytes) in files.chain([("libatoll_zygote.so", atoll_jail::ZYGOTE_LIBRARY)]) {
         hash.update(format!("{name} {}\n", bytes.len()));
         hash.update(bytes);
@@ -121,7 +130,13 @@ mod tests {
         let path = ensure(home.path(), &python.executable, python.version).unwrap();
         assert!(path.join("atoll_kernel/__main__.py").is_file());
         assert!(path.join("libatoll_zygote.so").is_file());
-        assert!(path.join("atoll_kernel/__pycache__").read_dir().unwrap().count() > 3);
+        assert!(
+            path.join("atoll_kernel/__pycache__")
+                .read_dir()
+                .unwrap()
+                .count()
+                > 3
+        );
         assert!(!home.path().join(".building-left").exists());
         // Now it is there, and no interpreter is started.
         let again = ensure(home.path(), Path::new("/nonexistent"), python.version).unwrap();
@@ -131,9 +146,18 @@ mod tests {
     #[test]
     fn an_interpreter_that_fails_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let result = ensure(home.path(), Path::new("/bin/false"), "3.12".parse().unwrap());
+        let result = ensure(
+            home.path(),
+            Path::new("/bin/false"),
+            "3.12".parse().unwrap(),
+        );
         assert!(matches!(result, Err(KernelError::Compile { .. })));
-        let names: Vec<_> = home.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = home
+            .path()
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(names, ["lock"]);
     }
 }

@@ -67,7 +67,8 @@ pub(super) struct PythonRecord {
 
 impl PythonRecord {
     pub(super) fn new(python: &Interpreter) -> Result<Self, ManifestError> {
-        let meta = fs::metadata(&python.executable).map_err(|source| ManifestError::Look { source })?;
+        let meta =
+            fs::metadata(&python.executable).map_err(|source| ManifestError::Look { source })?;
         Ok(Self {
             version: python.version,
             executable: python.executable.clone(),
@@ -79,14 +80,23 @@ impl PythonRecord {
 
     /// A copy needs nothing of the host; an interpreter in place must still be the same file.
     pub(super) fn is_still_there(&self) -> bool {
-        let same = |meta: std::fs::Metadata| meta.len() == self.size_bytes && meta.mtime() == self.modified_s;
+        let same = |meta: std::fs::Metadata| {
+            meta.len() == self.size_bytes && meta.mtime() == self.modified_s
+        };
         self.copied || fs::metadata(&self.executable).is_ok_and(same)
     }
 
     /// The interpreter to start on the host.
     pub(super) fn runner(&self, tree: &Path) -> PathBuf {
-        let copy = || tree.join("python/bin").join(format!("python{}", self.version.short()));
-        if self.copied { copy() } else { self.executable.clone() }
+        let copy = || {
+            tree.join("python/bin")
+                .join(format!("python{}", self.version.short()))
+        };
+        if self.copied {
+            copy()
+        } else {
+            self.executable.clone()
+        }
     }
 }
 
@@ -128,7 +138,8 @@ impl Manifest {
 
     /// Replaces the file in one step and waits until it is on disk.
     pub(super) fn write(&self, template: &Path) -> Result<(), ManifestError> {
-        let text = serde_json::to_string_pretty(self).map_err(|source| ManifestError::Encode { source })?;
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|source| ManifestError::Encode { source })?;
         let fresh = template.join(format!("{NAME}.new"));
         let save = || -> std::io::Result<()> {
             let mut file = fs::File::create(&fresh)?;
@@ -142,11 +153,16 @@ impl Manifest {
 
 /// `2026-01-31T23:59:59Z`.
 fn rfc3339(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let (year, month, day) = civil(seconds / 86400);
     let second = seconds % 86400;
     let (hour, minute) = (second / 3600, second % 3600 / 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z",
+        second % 60
+    )
 }
 
 /// Year, month and day of a count of days since 1970, by the method of days in 400-year eras that start in March.
@@ -157,7 +173,11 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let march_month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
@@ -174,7 +194,10 @@ pub(super) mod tests {
             (1_709_251_199, "2024-02-29T23:59:59Z"),
             (1_735_689_600, "2025-01-01T00:00:00Z"),
         ] {
-            assert_eq!(rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), text);
+            assert_eq!(
+                rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
+                text
+            );
         }
     }
 
@@ -184,8 +207,17 @@ pub(super) mod tests {
         python.executable = executable.to_owned();
         let mut record = PythonRecord::new(&python).unwrap();
         record.copied = false;
-        let digest = super::super::digest::TreeDigest { digest: "sha256:00".into(), size_bytes: 7 };
-        let built = Built { python: record, digest, env: BTreeMap::new(), links: Vec::new(), packages: Vec::new() };
+        let digest = super::super::digest::TreeDigest {
+            digest: "sha256:00".into(),
+            size_bytes: 7,
+        };
+        let built = Built {
+            python: record,
+            digest,
+            env: BTreeMap::new(),
+            links: Vec::new(),
+            packages: Vec::new(),
+        };
         Manifest::new(&recipe, built)
     }
 
@@ -196,7 +228,12 @@ pub(super) mod tests {
         manifest.write(dir.path()).unwrap();
         assert_eq!(Manifest::read(dir.path()), Some(manifest.clone()));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        Manifest { generation: 99, ..manifest }.write(dir.path()).unwrap();
+        Manifest {
+            generation: 99,
+            ..manifest
+        }
+        .write(dir.path())
+        .unwrap();
         assert_eq!(Manifest::read(dir.path()), None);
     }
 
@@ -207,7 +244,10 @@ pub(super) mod tests {
         assert!(manifest.python.is_still_there());
         fs::write(file.path(), "upgraded").unwrap();
         assert!(!manifest.python.is_still_there());
-        let copied = PythonRecord { copied: true, ..manifest.python };
+        let copied = PythonRecord {
+            copied: true,
+            ..manifest.python
+        };
         assert!(copied.is_still_there());
     }
 }

@@ -15,7 +15,12 @@ pub(super) struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     pub(super) fn start(progress: &'a dyn Progress, text: &'a str, from: u64, to: u64) -> Self {
-        let meter = Self { progress, text, from, to };
+        let meter = Self {
+            progress,
+            text,
+            from,
+            to,
+        };
         meter.at(0, 1);
         meter
     }
@@ -50,7 +55,13 @@ pub(super) mod tests {
         meter.at(1, 2);
         meter.at(9, 2);
         meter.at(0, 0);
-        let seen: Vec<u64> = record.0.lock().unwrap().iter().map(|(_, done)| *done).collect();
+        let seen: Vec<u64> = record
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, done)| *done)
+            .collect();
         assert_eq!(seen, [100, 200, 300, 100]);
     }
 }

@@ -28,6 +28,7 @@ mod verify;
 mod version;
 mod workspace;
 
+use manifest::Manifest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -94,6 +95,20 @@ pub struct TemplateInfo {
     pub size_bytes: Option<u64>,
     /// RFC 3339, UTC.
     pub built_at: Option<String>,
+}
+
+impl TemplateInfo {
+    fn of(name: &str, description: &str, built: Option<&Manifest>) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            built: built.is_some(),
+            digest: built.map(|manifest| manifest.digest.clone()),
+            python: built.map(|manifest| manifest.python.version.to_string()),
+            size_bytes: built.map(|manifest| manifest.size_bytes),
+            built_at: built.map(|manifest| manifest.built_at.clone()),
+        }
+    }
 }
 
 /// One template with its packages: those installed, or before the build all pins of the lock.

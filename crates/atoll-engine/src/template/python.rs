@@ -56,11 +56,17 @@ pub(super) struct Interpreter {
 impl Interpreter {
     /// Sandboxes see the host's `/usr`, so an interpreter there is used where it is; any other is copied.
     pub(super) fn is_in_place(&self) -> bool {
-        [&self.base_prefix, &self.executable, &self.stdlib].iter().all(|path| path.starts_with("/usr"))
+        [&self.base_prefix, &self.executable, &self.stdlib]
+            .iter()
+            .all(|path| path.starts_with("/usr"))
     }
 
     pub(super) fn kind(&self) -> &'static str {
-        if self.is_in_place() { "in place" } else { "copied" }
+        if self.is_in_place() {
+            "in place"
+        } else {
+            "copied"
+        }
     }
 
     /// Why it cannot carry a template, whatever the recipe says.
@@ -98,7 +104,10 @@ pub(super) fn clean(command: &mut Command) {
 
 /// The output of a program that succeeds soon. It must be shorter than a pipe holds.
 fn short_output(mut command: Command) -> Option<Vec<u8>> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let end = Instant::now() + PATIENCE;
     let status = loop {
@@ -112,7 +121,12 @@ fn short_output(mut command: Command) -> Option<Vec<u8>> {
         child.kill().and_then(|()| child.wait()).ok()?;
     }
     let mut output = Vec::new();
-    child.stdout.take()?.take(65536).read_to_end(&mut output).ok()?;
+    child
+        .stdout
+        .take()?
+        .take(65536)
+        .read_to_end(&mut output)
+        .ok()?;
     status?.success().then_some(output)
 }
 
@@ -157,10 +171,27 @@ pub(super) mod tests {
     fn faults_are_named() {
         let good = paper("3.12.1", "/usr");
         assert_eq!(good.fault(), None);
-        let lacking = Interpreter { missing: vec!["lzma".into()], ..good.clone() };
+        let lacking = Interpreter {
+            missing: vec!["lzma".into()],
+            ..good.clone()
+        };
         assert!(lacking.fault().unwrap().contains("lzma"));
-        assert!(Interpreter { free_threaded: true, ..good.clone() }.fault().is_some());
-        assert!(Interpreter { implementation: "pypy".into(), ..good }.fault().is_some());
+        assert!(
+            Interpreter {
+                free_threaded: true,
+                ..good.clone()
+            }
+            .fault()
+            .is_some()
+        );
+        assert!(
+            Interpreter {
+                implementation: "pypy".into(),
+                ..good
+            }
+            .fault()
+            .is_some()
+        );
     }
 
     #[test]

@@ -29,7 +29,11 @@ struct Shipped {
 
 macro_rules! shipped_file {
     ($path:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates/", $path))
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../templates/",
+            $path
+        ))
     };
 }
 
@@ -95,14 +99,21 @@ impl Recipe {
             let (name, rest) = line.split_once("==")?;
             let version = rest.split([' ', ';', '\\']).next()?;
             let plain = !name.starts_with([' ', '#', '-']);
-            plain.then(|| Package { name: name.trim().to_owned(), version: version.to_owned() })
+            plain.then(|| Package {
+                name: name.trim().to_owned(),
+                version: version.to_owned(),
+            })
         };
         self.lock.lines().filter_map(pin).collect()
     }
 
     /// About how many packages an installer will report.
     pub(super) fn package_count(&self) -> usize {
-        self.pins().into_iter().map(|package| package.name).collect::<BTreeSet<_>>().len()
+        self.pins()
+            .into_iter()
+            .map(|package| package.name)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     fn new(
@@ -111,7 +122,10 @@ impl Recipe {
         text: &str,
         read: impl Fn(&str) -> Result<String, RecipeError>,
     ) -> Result<Self, RecipeError> {
-        let invalid = |source| RecipeError::Invalid { path: path.to_owned(), source };
+        let invalid = |source| RecipeError::Invalid {
+            path: path.to_owned(),
+            source,
+        };
         let (file, python) = recipe_file::parse(text, folder).map_err(invalid)?;
         let lock = read(&file.lock)?;
         let warmup = file.warmup.as_deref().map(read).transpose()?;
@@ -133,12 +147,19 @@ impl Recipe {
 
 /// The name that a template really has.
 pub(super) fn resolve(name: &str) -> &str {
-    if ALIASES.contains(&name) { DEFAULT } else { name }
+    if ALIASES.contains(&name) {
+        DEFAULT
+    } else {
+        name
+    }
 }
 
 /// Every name there is a recipe for, sorted.
 pub(super) fn names(recipes: &Path) -> Result<Vec<String>, RecipeError> {
-    let mut names: BTreeSet<String> = SHIPPED.iter().map(|recipe| recipe.name.to_owned()).collect();
+    let mut names: BTreeSet<String> = SHIPPED
+        .iter()
+        .map(|recipe| recipe.name.to_owned())
+        .collect();
     for folder in folders(recipes)? {
         names.insert(folder);
     }
@@ -156,7 +177,10 @@ pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
         (None, true) => load_own(&own, name),
         (None, false) => {
             let known = names(recipes)?.join(", ");
-            Err(RecipeError::Unknown { name: name.to_owned(), known })
+            Err(RecipeError::Unknown {
+                name: name.to_owned(),
+                known,
+            })
         }
     }
 }
@@ -164,17 +188,26 @@ pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
 fn load_shipped(shipped: &Shipped) -> Result<Recipe, RecipeError> {
     let path = Path::new(shipped.name).join("template.toml");
     Recipe::new(&path, shipped.name, shipped.recipe, |file| {
-        let text = if file.ends_with(".lock") { Some(shipped.lock) } else { shipped.warmup };
+        let text = if file.ends_with(".lock") {
+            Some(shipped.lock)
+        } else {
+            shipped.warmup
+        };
         Ok(text.unwrap_or_default().to_owned())
     })
 }
 
 fn load_own(path: &Path, name: &str) -> Result<Recipe, RecipeError> {
     if ALIASES.contains(&name) {
-        return Err(RecipeError::Reserved { path: path.to_owned() });
+        return Err(RecipeError::Reserved {
+            path: path.to_owned(),
+        });
     }
-    let read = |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
-    Recipe::new(path, name, &read(path)?, |file| read(&path.with_file_name(file)))
+    let read =
+        |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
+    Recipe::new(path, name, &read(path)?, |file| {
+        read(&path.with_file_name(file))
+    })
 }
 
 fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
@@ -187,7 +220,9 @@ fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
         .filter_map(Result::ok)
         .filter(|entry| entry.path().join("template.toml").is_file())
         .filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(named.filter(|name| recipe_file::check_name(name).is_ok()).collect())
+    Ok(named
+        .filter(|name| recipe_file::check_name(name).is_ok())
+        .collect())
 }
 
 /// Each text with its length, so that no two lists of texts give the same bytes.
@@ -225,14 +260,27 @@ mod tests {
         let data = load(none, resolve("code-interpreter-v1")).unwrap();
         assert_eq!(data.name, "python-data");
         assert!(data.warmup.as_ref().unwrap().contains("def warmup"));
-        assert!(data.pins().contains(&Package { name: "tqdm".into(), version: version_of(&data, "tqdm") }));
-        assert!((70..100).contains(&data.package_count()), "{}", data.package_count());
+        assert!(data.pins().contains(&Package {
+            name: "tqdm".into(),
+            version: version_of(&data, "tqdm")
+        }));
+        assert!(
+            (70..100).contains(&data.package_count()),
+            "{}",
+            data.package_count()
+        );
         assert!(load(none, "python-min").unwrap().warmup.is_none());
     }
 
     fn version_of(recipe: &Recipe, name: &str) -> String {
-        let line = recipe.lock.lines().find(|line| line.starts_with(&format!("{name}=="))).unwrap();
-        line[name.len() + 2..].trim_end_matches([' ', '\\']).to_owned()
+        let line = recipe
+            .lock
+            .lines()
+            .find(|line| line.starts_with(&format!("{name}==")))
+            .unwrap();
+        line[name.len() + 2..]
+            .trim_end_matches([' ', '\\'])
+            .to_owned()
     }
 
     #[test]
@@ -251,7 +299,10 @@ mod tests {
         }
         assert_eq!(load(dir.path(), "mine").unwrap().package_count(), 0);
         for name in ["base", "python-min"] {
-            assert!(matches!(load(dir.path(), name), Err(RecipeError::Reserved { .. })), "{name}");
+            assert!(
+                matches!(load(dir.path(), name), Err(RecipeError::Reserved { .. })),
+                "{name}"
+            );
         }
     }
 

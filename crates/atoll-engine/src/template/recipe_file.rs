@@ -61,7 +61,15 @@ pub(super) struct RecipeFile {
 
 /// Set for every template; a recipe that set them would break the sandbox.
 const OURS: [&str; 9] = [
-    "HOME", "USER", "LOGNAME", "PATH", "LANG", "MPLBACKEND", "ATOLL_FONTS", "PYTHONHOME", "PYTHONPATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "PATH",
+    "LANG",
+    "MPLBACKEND",
+    "ATOLL_FONTS",
+    "PYTHONHOME",
+    "PYTHONPATH",
 ];
 
 /// Reads a recipe that stands in a folder called `folder`.
@@ -70,20 +78,34 @@ pub(super) fn parse(text: &str, folder: &str) -> Result<(RecipeFile, Range), Rec
         toml::from_str(text).map_err(|source| RecipeFileError::Syntax { source })?;
     check_name(&file.name)?;
     if file.name != folder {
-        return Err(RecipeFileError::OtherName { name: file.name, folder: folder.to_owned() });
+        return Err(RecipeFileError::OtherName {
+            name: file.name,
+            folder: folder.to_owned(),
+        });
     }
     check_files(&file)?;
     check_modules("preload", &file.preload)?;
     check_modules("imports", &file.imports)?;
-    file.env.iter().try_for_each(|(key, value)| check_env(key, value))?;
-    let range = file.python.parse().map_err(|source| RecipeFileError::Python { source })?;
+    file.env
+        .iter()
+        .try_for_each(|(key, value)| check_env(key, value))?;
+    let range = file
+        .python
+        .parse()
+        .map_err(|source| RecipeFileError::Python { source })?;
     Ok((file, range))
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), RecipeFileError> {
     let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = (1..=63).contains(&name.len()) && !name.starts_with('-') && name.chars().all(known);
-    if good { Ok(()) } else { Err(RecipeFileError::Name { name: name.to_owned() }) }
+    if good {
+        Ok(())
+    } else {
+        Err(RecipeFileError::Name {
+            name: name.to_owned(),
+        })
+    }
 }
 
 fn check_files(file: &RecipeFile) -> Result<(), RecipeFileError> {
@@ -92,11 +114,20 @@ fn check_files(file: &RecipeFile) -> Result<(), RecipeFileError> {
         if let Some(value) = value
             && !is_path_below(value, 1)
         {
-            return Err(RecipeFileError::NotBeside { key, value: value.clone() });
+            return Err(RecipeFileError::NotBeside {
+                key,
+                value: value.clone(),
+            });
         }
     }
-    match file.fonts.iter().find(|font| !is_path_below(font, 8) || font.contains(':')) {
-        Some(font) => Err(RecipeFileError::Font { value: font.clone() }),
+    match file
+        .fonts
+        .iter()
+        .find(|font| !is_path_below(font, 8) || font.contains(':'))
+    {
+        Some(font) => Err(RecipeFileError::Font {
+            value: font.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -112,13 +143,21 @@ fn check_modules(key: &'static str, modules: &[String]) -> Result<(), RecipeFile
         !part.is_empty() && part.chars().all(word) && !part.starts_with(|c: char| c.is_numeric())
     };
     match modules.iter().find(|module| !module.split('.').all(part)) {
-        Some(module) => Err(RecipeFileError::Module { key, value: module.clone() }),
+        Some(module) => Err(RecipeFileError::Module {
+            key,
+            value: module.clone(),
+        }),
         None => Ok(()),
     }
 }
 
 fn check_env(key: &str, value: &str) -> Result<(), RecipeFileError> {
-    let refuse = |reason| Err(RecipeFileError::Env { key: key.to_owned(), reason });
+    let refuse = |reason| {
+        Err(RecipeFileError::Env {
+            key: key.to_owned(),
+            reason,
+        })
+    };
     if OURS.contains(&key) {
         return refuse("atoll sets it");
     }
@@ -129,14 +168,19 @@ fn check_env(key: &str, value: &str) -> Result<(), RecipeFileError> {
     if key.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) || !key.chars().all(word) {
         return refuse("it is not a name of a variable");
     }
-    if value.contains('\0') { refuse("its value has a NUL byte") } else { Ok(()) }
+    if value.contains('\0') {
+        refuse("its value has a NUL byte")
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOOD: &str = "name = \"x\"\ndescription = \"d\"\nbase = \"host\"\npython = \">=3.10\"\nlock = \"l\"\n";
+    const GOOD: &str =
+        "name = \"x\"\ndescription = \"d\"\nbase = \"host\"\npython = \">=3.10\"\nlock = \"l\"\n";
 
     fn refusal(extra: &str) -> String {
         let error = parse(&format!("{GOOD}{extra}"), "x").unwrap_err();
@@ -182,7 +226,10 @@ mod tests {
 
     #[test]
     fn names_are_checked() {
-        assert!(matches!(parse(GOOD, "y"), Err(RecipeFileError::OtherName { .. })));
+        assert!(matches!(
+            parse(GOOD, "y"),
+            Err(RecipeFileError::OtherName { .. })
+        ));
         for name in ["", "-a", "A", "a_b", "a/b", "..", &"a".repeat(64)] {
             assert!(check_name(name).is_err(), "{name}");
         }

@@ -12,7 +12,14 @@ use std::path::{Path, PathBuf};
 
 /// Directories of the standard library that are not copied.
 const LEFT_OUT: [&str; 8] = [
-    "test", "idlelib", "turtledemo", "ensurepip", "tkinter", "site-packages", "dist-packages", "__pycache__",
+    "test",
+    "idlelib",
+    "turtledemo",
+    "ensurepip",
+    "tkinter",
+    "site-packages",
+    "dist-packages",
+    "__pycache__",
 ];
 
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +41,25 @@ pub enum RelocateError {
 
 /// Copies `python` to the directory `to`.
 pub(super) fn copy(python: &Interpreter, to: &Path) -> Result<(), RelocateError> {
-    let copier = Copier { prefixes: &python.prefixes, root: to, inside: format!("{INSIDE}/python") };
-    let scattered = |path: &Path| RelocateError::Scattered { path: path.to_owned(), prefix: python.base_prefix.clone() };
+    let copier = Copier {
+        prefixes: &python.prefixes,
+        root: to,
+        inside: format!("{INSIDE}/python"),
+    };
+    let scattered = |path: &Path| RelocateError::Scattered {
+        path: path.to_owned(),
+        prefix: python.base_prefix.clone(),
+    };
     let below = |path: &Path| {
-        let below = path.strip_prefix(&python.base_prefix).map_err(|_| scattered(path))?;
+        let below = path
+            .strip_prefix(&python.base_prefix)
+            .map_err(|_| scattered(path))?;
         Ok(to.join(below))
     };
-    let library = python.stdlib.parent().ok_or_else(|| scattered(&python.stdlib))?;
+    let library = python
+        .stdlib
+        .parent()
+        .ok_or_else(|| scattered(&python.stdlib))?;
     copier.directory(&python.stdlib, &below(&python.stdlib)?)?;
     copier.libraries(library, &below(library)?)?;
     let name = format!("python{}", python.version.short());
@@ -67,7 +86,10 @@ impl Copier<'_> {
         fs::create_dir_all(to.with_file_name("")).map_err(copy_error)?;
         let mut bytes = fs::read(from).map_err(copy_error)?;
         self.move_binary(&mut bytes, to)
-            .map_err(|source| RelocateError::Program { path: from.to_owned(), source })?;
+            .map_err(|source| RelocateError::Program {
+                path: from.to_owned(),
+                source,
+            })?;
         fs::write(to, bytes).map_err(copy_error)?;
         fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).map_err(copy_error)
     }
@@ -79,7 +101,9 @@ impl Copier<'_> {
         let result = self.prefixes.iter().try_for_each(|prefix| {
             elf::set_library_path(bytes, prefix, &format!("$ORIGIN/{up}lib"))
         });
-        self.prefixes.iter().for_each(|prefix| elf::mask_path(bytes, prefix, INSIDE));
+        self.prefixes
+            .iter()
+            .for_each(|prefix| elf::mask_path(bytes, prefix, INSIDE));
         result
     }
 
@@ -122,7 +146,11 @@ impl Copier<'_> {
     }
 
     fn without_old_paths(&self, bytes: Vec<u8>, to: &Path) -> Vec<u8> {
-        if self.prefixes.iter().all(|prefix| elf::find(&bytes, prefix.as_bytes()).is_none()) {
+        if self
+            .prefixes
+            .iter()
+            .all(|prefix| elf::find(&bytes, prefix.as_bytes()).is_none())
+        {
             return bytes;
         }
         match String::from_utf8(bytes) {
@@ -157,9 +185,15 @@ mod tests {
             ("lib/libpython3.12.so.1.0", format!("\x7fELF {home}/lib")),
             ("lib/libother.so", "not wanted".to_owned()),
             ("lib/python3.12/os.py", "import sys".to_owned()),
-            ("lib/python3.12/_sysconfigdata__x.py", format!("build = '{home}/bin'")),
+            (
+                "lib/python3.12/_sysconfigdata__x.py",
+                format!("build = '{home}/bin'"),
+            ),
             ("lib/python3.12/test/big.py", "x".to_owned()),
-            ("lib/python3.12/config-3.12/Makefile", format!("prefix={home}")),
+            (
+                "lib/python3.12/config-3.12/Makefile",
+                format!("prefix={home}"),
+            ),
             ("lib/python3.12/site-packages/theirs.py", "x".to_owned()),
             ("lib/python3.12/json/__pycache__/a.pyc", "x".to_owned()),
         ] {
@@ -177,18 +211,58 @@ mod tests {
         // The program must be a real one: its library path is read.
         python.executable = "/bin/true".into();
         copy(&python, to.path()).unwrap();
-        let paths: Vec<String> =
-            tree::walk(to.path()).unwrap().into_iter().map(|entry| entry.path.display().to_string()).collect();
-        let wanted = ["bin/python3.12", "lib/libpython3.12.so.1.0", "lib/python3.12/os.py", "bin/python3"];
-        assert!(wanted.iter().all(|path| paths.contains(&(*path).to_owned())), "{paths:?}");
+        let paths: Vec<String> = tree::walk(to.path())
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.path.display().to_string())
+            .collect();
+        let wanted = [
+            "bin/python3.12",
+            "lib/libpython3.12.so.1.0",
+            "lib/python3.12/os.py",
+            "bin/python3",
+        ];
+        assert!(
+            wanted
+                .iter()
+                .all(|path| paths.contains(&(*path).to_owned())),
+            "{paths:?}"
+        );
         let unwanted = ["libother", "test", "config-", "theirs", ".pyc"];
-        assert!(!paths.iter().any(|path| unwanted.iter().any(|word| path.contains(word))), "{paths:?}");
+        assert!(
+            !paths
+                .iter()
+                .any(|path| unwanted.iter().any(|word| path.contains(word))),
+            "{paths:?}"
+        );
         let old = from.path().to_str().unwrap().as_bytes();
         for path in paths.iter().filter(|path| to.path().join(path).is_file()) {
-            assert_eq!(elf::find(&fs::read(to.path().join(path)).unwrap(), old), None, "{path}");
+            assert_eq!(
+                elf::find(&fs::read(to.path().join(path)).unwrap(), old),
+                None,
+                "{path}"
+            );
         }
-        let data = fs::read_to_string(to.path().join("lib/python3.12/_sysconfigdata__x.py")).unwrap();
+        let data =
+            fs::read_to_string(to.path().join("lib/python3.12/_sysconfigdata__x.py")).unwrap();
         assert_eq!(data, "build = '/opt/atoll/python/bin'");
+    }
+
+    #[test]
+    fn a_copied_interpreter_runs_from_its_copy() {
+        let to = tempfile::tempdir().unwrap();
+        let python = super::super::python::ask(Path::new("/usr/bin/python3")).unwrap();
+        copy(&python, to.path()).unwrap();
+        let script = "import os, sys, json, ctypes; print(sys.prefix, os.__file__, sep='\\n')";
+        let program = to.path().join("bin/python3");
+        let mut command = super::super::venv::isolated(&program, to.path());
+        let output = command.args(["-c", script]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let here = to.path().to_str().unwrap();
+        assert!(
+            text.lines().count() == 2 && text.lines().all(|line| line.starts_with(here)),
+            "{text}"
+        );
     }
 
     #[test]
@@ -196,7 +270,10 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut python = fake(from.path());
         python.stdlib = "/elsewhere/lib/python3.12".into();
-        assert!(matches!(copy(&python, to.path()), Err(RelocateError::Scattered { .. })));
+        assert!(matches!(
+            copy(&python, to.path()),
+            Err(RelocateError::Scattered { .. })
+        ));
     }
 
     #[test]

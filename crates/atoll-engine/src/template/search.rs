@@ -48,7 +48,11 @@ impl Places {
         let system = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
         Self {
             path: std::env::split_paths(&path).chain(system).collect(),
-            versions: pyenv.map(|root| root.join("versions")).into_iter().chain(uv).collect(),
+            versions: pyenv
+                .map(|root| root.join("versions"))
+                .into_iter()
+                .chain(uv)
+                .collect(),
             chosen: variable("ATOLL_PYTHON").map(PathBuf::from),
         }
     }
@@ -56,15 +60,25 @@ impl Places {
     /// Only this interpreter.
     #[cfg(test)]
     pub(super) fn only(path: &Path) -> Self {
-        Self { chosen: Some(path.to_owned()), ..Self::default() }
+        Self {
+            chosen: Some(path.to_owned()),
+            ..Self::default()
+        }
     }
 
     pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
-        self.path.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
+        self.path
+            .iter()
+            .map(|dir| dir.join(name))
+            .find(|path| path.is_file())
     }
 
     fn candidates(&self) -> Vec<PathBuf> {
-        let below = self.versions.iter().flat_map(|dir| entries(dir)).map(|dir| dir.join("bin"));
+        let below = self
+            .versions
+            .iter()
+            .flat_map(|dir| entries(dir))
+            .map(|dir| dir.join("bin"));
         let mut seen = BTreeSet::new();
         let dirs = self.path.iter().cloned().chain(below);
         dirs.flat_map(|dir| pythons(&dir))
@@ -76,15 +90,24 @@ impl Places {
     pub(super) fn all(&self) -> Vec<Interpreter> {
         let mut seen = BTreeSet::new();
         let answers = ask_all(&self.candidates());
-        answers.into_iter().filter(|python| seen.insert(python.executable.clone())).collect()
+        answers
+            .into_iter()
+            .filter(|python| seen.insert(python.executable.clone()))
+            .collect()
     }
 }
 
 /// Asks all at once: some are scripts that take their time.
 fn ask_all(candidates: &[PathBuf]) -> Vec<Interpreter> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> = candidates.iter().map(|path| scope.spawn(|| python::ask(path))).collect();
-        asked.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
+        let asked: Vec<_> = candidates
+            .iter()
+            .map(|path| scope.spawn(|| python::ask(path)))
+            .collect();
+        asked
+            .into_iter()
+            .filter_map(|thread| thread.join().ok().flatten())
+            .collect()
     })
 }
 
@@ -94,12 +117,16 @@ pub(super) fn choose(places: &Places, range: &Range) -> Result<Interpreter, Sear
         return chosen(path, range);
     }
     let found = places.all();
-    best(&found, range).cloned().ok_or_else(|| none(&found, range))
+    best(&found, range)
+        .cloned()
+        .ok_or_else(|| none(&found, range))
 }
 
 fn chosen(path: &Path, range: &Range) -> Result<Interpreter, SearchError> {
     let Some(python) = python::ask(path) else {
-        return Err(SearchError::NotPython { path: path.to_owned() });
+        return Err(SearchError::NotPython {
+            path: path.to_owned(),
+        });
     };
     match unfit(&python, range) {
         Some(reason) => Err(SearchError::Unfit { reason }),
@@ -113,7 +140,11 @@ fn best<'a>(found: &'a [Interpreter], range: &Range) -> Option<&'a Interpreter> 
 }
 
 fn unfit(python: &Interpreter, range: &Range) -> Option<String> {
-    let name = format!("Python {} at {}", python.version, python.executable.display());
+    let name = format!(
+        "Python {} at {}",
+        python.version,
+        python.executable.display()
+    );
     if !range.contains(python.version) {
         return Some(format!("{name} is not {range}"));
     }
@@ -121,14 +152,29 @@ fn unfit(python: &Interpreter, range: &Range) -> Option<String> {
 }
 
 fn none(found: &[Interpreter], range: &Range) -> SearchError {
-    let found: Vec<String> = found.iter().filter_map(|python| unfit(python, range)).collect();
-    let found = if found.is_empty() { "none".to_owned() } else { found.join("; ") };
-    SearchError::None { range: range.to_string(), found }
+    let found: Vec<String> = found
+        .iter()
+        .filter_map(|python| unfit(python, range))
+        .collect();
+    let found = if found.is_empty() {
+        "none".to_owned()
+    } else {
+        found.join("; ")
+    };
+    SearchError::None {
+        range: range.to_string(),
+        found,
+    }
 }
 
 fn entries(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     paths
 }
@@ -137,7 +183,9 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 fn pythons(dir: &Path) -> Vec<PathBuf> {
     let is_python = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let minor = name.strip_prefix("python3").map(|rest| rest.strip_prefix('.').unwrap_or(rest));
+        let minor = name
+            .strip_prefix("python3")
+            .map(|rest| rest.strip_prefix('.').unwrap_or(rest));
         minor.is_some_and(|minor| minor.chars().all(|c| c.is_ascii_digit())) && path.is_file()
     };
     entries(dir).into_iter().filter(is_python).collect()
@@ -168,7 +216,11 @@ mod tests {
     #[test]
     fn nothing_that_fits_says_what_was_found() {
         let error = none(&[paper("3.14.0", "/opt/py")], &range());
-        assert!(error.to_string().contains("3.14.0 at /opt/py/bin/python3.14 is not >=3.10,<3.14"));
+        assert!(
+            error
+                .to_string()
+                .contains("3.14.0 at /opt/py/bin/python3.14 is not >=3.10,<3.14")
+        );
         assert!(error.hint().contains("apt-get install python3 python3-pip"));
         assert!(none(&[], &range()).to_string().ends_with("none"));
     }
@@ -176,11 +228,21 @@ mod tests {
     #[test]
     fn candidates_are_real_files_with_the_right_names() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["python3", "python3.12", "python3-config", "python3.12-gdb", "python", "pip3"] {
+        for name in [
+            "python3",
+            "python3.12",
+            "python3-config",
+            "python3.12-gdb",
+            "python",
+            "pip3",
+        ] {
             fs::write(dir.path().join(name), "").unwrap();
         }
         std::os::unix::fs::symlink("python3", dir.path().join("python3.9")).unwrap();
-        let places = Places { path: vec![dir.path().into()], ..Places::default() };
+        let places = Places {
+            path: vec![dir.path().into()],
+            ..Places::default()
+        };
         let names = [dir.path().join("python3"), dir.path().join("python3.12")];
         assert_eq!(places.candidates(), names);
         assert!(places.all().is_empty());
@@ -192,6 +254,9 @@ mod tests {
         assert!(matches!(error, SearchError::NotPython { .. }), "{error}");
         let old = ">=2,<2.1".parse().unwrap();
         let python = Places::of_this_process().program("python3").unwrap();
-        assert!(matches!(choose(&Places::only(&python), &old), Err(SearchError::Unfit { .. })));
+        assert!(matches!(
+            choose(&Places::only(&python), &old),
+            Err(SearchError::Unfit { .. })
+        ));
     }
 }

@@ -15,7 +15,9 @@ impl Shelf {
     pub(super) fn look(templates: &Path) -> std::io::Result<Self> {
         let entries = match fs::read_dir(templates) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self(Vec::new())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self(Vec::new()));
+            }
             Err(error) => return Err(error),
         };
         let mut found = Vec::new();
@@ -29,7 +31,11 @@ impl Shelf {
 
     /// Directories of one name, readable or not.
     pub(super) fn directories(&self, name: &str) -> Vec<PathBuf> {
-        self.0.iter().filter(|(found, _)| found == name).map(|(_, path)| path.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(found, _)| found == name)
+            .map(|(_, path)| path.clone())
+            .collect()
     }
 
     /// Templates of one name that this binary understands.
@@ -43,7 +49,10 @@ impl Shelf {
 }
 
 fn read(paths: Vec<PathBuf>) -> Vec<(PathBuf, Manifest)> {
-    paths.into_iter().filter_map(|path| Manifest::read(&path).map(|manifest| (path, manifest))).collect()
+    paths
+        .into_iter()
+        .filter_map(|path| Manifest::read(&path).map(|manifest| (path, manifest)))
+        .collect()
 }
 
 fn template_name(path: &Path) -> Option<String> {
@@ -60,14 +69,22 @@ mod tests {
     fn only_templates_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         let good = "python-data-0123456789ab";
-        for name in [good, ".building-x-0123456789ab", "python-data-short", "python-min-0123456789xy"] {
+        for name in [
+            good,
+            ".building-x-0123456789ab",
+            "python-data-short",
+            "python-min-0123456789xy",
+        ] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         fs::write(dir.path().join("python-data.lock"), "").unwrap();
         let shelf = Shelf::look(dir.path()).unwrap();
         assert_eq!(shelf.directories("python-data"), [dir.path().join(good)]);
         assert_eq!(shelf.0.len(), 1);
-        assert!(shelf.of("python-data").is_empty() && shelf.all().is_empty(), "no manifest, no template");
+        assert!(
+            shelf.of("python-data").is_empty() && shelf.all().is_empty(),
+            "no manifest, no template"
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::recipe::{self, Recipe};
 use super::search::{self, Places};
 use super::shelf::{KEY_DIGITS, Shelf};
 use super::workspace::{BuildLock, Workspace};
-use super::{TemplateError, build, kernel};
 use super::{Progress, Template, TemplateDetails, TemplateInfo};
+use super::{TemplateError, build, kernel};
 use fs_err as fs;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,10 @@ pub struct TemplateStore {
 impl TemplateStore {
     /// `home` is `$ATOLL_HOME`. It is made when something is built.
     pub fn new(home: PathBuf) -> Self {
-        Self { home, places: Places::of_this_process() }
+        Self {
+            home,
+            places: Places::of_this_process(),
+        }
     }
 
     /// Opens a template; builds it first if it is not there or stale. Opening starts no program.
@@ -44,16 +47,28 @@ impl TemplateStore {
 
     /// Every recipe, built or not, and what was built from recipes that are gone.
     pub fn list(&self) -> Result<Vec<TemplateInfo>, TemplateError> {
-        let names = recipe::names(&self.recipes()).map_err(|source| TemplateError::Recipe { source })?;
-        let recipes = names.iter().map(|name| self.recipe(name)).collect::<Result<Vec<_>, _>>()?;
+        let names =
+            recipe::names(&self.recipes()).map_err(|source| TemplateError::Recipe { source })?;
+        let recipes = names
+            .iter()
+            .map(|name| self.recipe(name))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut list: Vec<TemplateInfo> = Vec::new();
         for recipe in &recipes {
             let built = self.usable(recipe)?.map(|(_, manifest)| manifest);
-            list.push(info(&recipe.name, &recipe.description, built.as_ref()));
+            list.push(TemplateInfo::of(
+                &recipe.name,
+                &recipe.description,
+                built.as_ref(),
+            ));
         }
         for (_, manifest) in self.shelf()?.all() {
             if list.iter().all(|info| info.name != manifest.name) {
-                list.push(info(&manifest.name, &manifest.description, Some(&manifest)));
+                list.push(TemplateInfo::of(
+                    &manifest.name,
+                    &manifest.description,
+                    Some(&manifest),
+                ));
             }
         }
         Ok(list)
@@ -63,7 +78,7 @@ impl TemplateStore {
     pub fn show(&self, name: &str) -> Result<TemplateDetails, TemplateError> {
         let recipe = self.recipe(name)?;
         let built = self.usable(&recipe)?.map(|(_, manifest)| manifest);
-        let info = info(&recipe.name, &recipe.description, built.as_ref());
+        let info = TemplateInfo::of(&recipe.name, &recipe.description, built.as_ref());
         let packages = built.map_or_else(|| recipe.pins(), |manifest| manifest.packages);
         Ok(TemplateDetails { info, packages })
     }
@@ -75,10 +90,17 @@ impl TemplateStore {
         if directories.is_empty() {
             return self.recipe(name).map(|_| false);
         }
-        let store = |source| TemplateError::Store { name: name.to_owned(), source };
+        let store = |source| TemplateError::Store {
+            name: name.to_owned(),
+            source,
+        };
         let lock = BuildLock::attempt(&self.templates(), name).map_err(store)?;
-        let lock = lock.ok_or_else(|| TemplateError::Busy { name: name.to_owned() })?;
-        directories.iter().try_for_each(|path| lock.remove(path).map_err(store))?;
+        let lock = lock.ok_or_else(|| TemplateError::Busy {
+            name: name.to_owned(),
+        })?;
+        directories
+            .iter()
+            .try_for_each(|path| lock.remove(path).map_err(store))?;
         Ok(true)
     }
 
@@ -108,13 +130,23 @@ impl TemplateStore {
 
     /// The template with the newest Python that this recipe and the user's choice of Python want.
     fn usable(&self, recipe: &Recipe) -> Result<Option<(PathBuf, Manifest)>, TemplateError> {
-        let chosen = self.places.chosen.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let chosen = self
+            .places
+            .chosen
+            .as_ref()
+            .map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let fits = |manifest: &Manifest| {
             manifest.recipe == recipe.digest
                 && manifest.python.is_still_there()
-                && chosen.as_ref().is_none_or(|path| *path == manifest.python.executable)
+                && chosen
+                    .as_ref()
+                    .is_none_or(|path| *path == manifest.python.executable)
         };
-        let found = self.shelf()?.of(&recipe.name).into_iter().filter(|(_, manifest)| fits(manifest));
+        let found = self
+            .shelf()?
+            .of(&recipe.name)
+            .into_iter()
+            .filter(|(_, manifest)| fits(manifest));
         let age = |manifest: &Manifest| (manifest.python.version, manifest.built_at.clone());
         Ok(found.max_by_key(|(_, manifest)| age(manifest)))
     }
@@ -126,40 +158,70 @@ impl TemplateStore {
         again: bool,
     ) -> Result<Template, TemplateError> {
         let name = || recipe.name.clone();
-        let store = |source| TemplateError::Store { name: name(), source };
+        let store = |source| TemplateError::Store {
+            name: name(),
+            source,
+        };
         let lock = BuildLock::wait(&self.templates(), &recipe.name, progress).map_err(store)?;
         // Another process may have done the work while this one waited.
         if !again && let Some(template) = self.open(recipe)? {
             return Ok(template);
         }
         progress.step("looking for a Python", 0, TOTAL);
-        let python = search::choose(&self.places, &recipe.python)
-            .map_err(|source| TemplateError::Search { name: name(), source })?;
+        let python = search::choose(&self.places, &recipe.python).map_err(|source| {
+            TemplateError::Search {
+                name: name(),
+                source,
+            }
+        })?;
         let path = self.path(recipe, &python);
         if !again && let Some(manifest) = self.refresh(&path, &python)? {
             return self.template(&path, manifest);
         }
         let workspace = Workspace::create(lock).map_err(store)?;
-        build::build(&workspace, &self.places, recipe, &python, progress)
-            .map_err(|source| TemplateError::Build { name: name(), source })?;
+        build::build(&workspace, &self.places, recipe, &python, progress).map_err(|source| {
+            TemplateError::Build {
+                name: name(),
+                source,
+            }
+        })?;
         workspace.publish(&path).map_err(store)?;
-        let manifest = Manifest::read(&path).ok_or_else(|| TemplateError::Vanished { name: name() })?;
+        let manifest =
+            Manifest::read(&path).ok_or_else(|| TemplateError::Vanished { name: name() })?;
         self.template(&path, manifest)
     }
 
     fn path(&self, recipe: &Recipe, python: &Interpreter) -> PathBuf {
         let key = recipe.key(python);
-        self.templates().join(format!("{}-{}", recipe.name, key.get(..KEY_DIGITS).unwrap_or(&key)))
+        self.templates().join(format!(
+            "{}-{}",
+            recipe.name,
+            key.get(..KEY_DIGITS).unwrap_or(&key)
+        ))
     }
 
     /// The same key is there: only the interpreter's file is another one than the manifest remembers.
-    fn refresh(&self, path: &Path, python: &Interpreter) -> Result<Option<Manifest>, TemplateError> {
-        let Some(mut manifest) = Manifest::read(path) else { return Ok(None) };
-        let refresh = |source| TemplateError::Refresh { name: manifest.name.clone(), source };
+    fn refresh(
+        &self,
+        path: &Path,
+        python: &Interpreter,
+    ) -> Result<Option<Manifest>, TemplateError> {
+        let Some(mut manifest) = Manifest::read(path) else {
+            return Ok(None);
+        };
+        let refresh = |source| TemplateError::Refresh {
+            name: manifest.name.clone(),
+            source,
+        };
         let record = PythonRecord::new(python).map_err(refresh)?;
         if record != manifest.python {
             manifest.python = record;
-            manifest.write(path).map_err(|source| TemplateError::Refresh { name: manifest.name.clone(), source })?;
+            manifest
+                .write(path)
+                .map_err(|source| TemplateError::Refresh {
+                    name: manifest.name.clone(),
+                    source,
+                })?;
         }
         Ok(Some(manifest))
     }
@@ -167,8 +229,15 @@ impl TemplateStore {
     fn template(&self, path: &Path, manifest: Manifest) -> Result<Template, TemplateError> {
         let tree = path.join("tree");
         let python = &manifest.python;
-        let kernel = kernel::ensure(&self.home.join("kernels"), &python.runner(&tree), python.version)
-            .map_err(|source| TemplateError::Kernel { name: manifest.name.clone(), source })?;
+        let kernel = kernel::ensure(
+            &self.home.join("kernels"),
+            &python.runner(&tree),
+            python.version,
+        )
+        .map_err(|source| TemplateError::Kernel {
+            name: manifest.name.clone(),
+            source,
+        })?;
         Ok(Template {
             digest: manifest.digest,
             tree,
@@ -181,18 +250,6 @@ impl TemplateStore {
             links: manifest.links,
             name: manifest.name,
         })
-    }
-}
-
-fn info(name: &str, description: &str, built: Option<&Manifest>) -> TemplateInfo {
-    TemplateInfo {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        built: built.is_some(),
-        digest: built.map(|manifest| manifest.digest.clone()),
-        python: built.map(|manifest| manifest.python.version.to_string()),
-        size_bytes: built.map(|manifest| manifest.size_bytes),
-        built_at: built.map(|manifest| manifest.built_at.clone()),
     }
 }
 
@@ -210,7 +267,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         write_recipe(home.path(), RECIPE);
         let places = Places::only(Path::new("/usr/bin/python3"));
-        let store = TemplateStore { home: home.path().to_owned(), places };
+        let store = TemplateStore {
+            home: home.path().to_owned(),
+            places,
+        };
         (home, store)
     }
 
@@ -232,13 +292,19 @@ mod tests {
         let (_home, store) = store();
         let record = Record::default();
         let built = store.ensure("tiny", &record).unwrap();
-        assert_eq!((built.env["A"].as_str(), built.interpreter.as_str()), ("b", "/opt/atoll/venv/bin/python"));
+        assert_eq!(
+            (built.env["A"].as_str(), built.interpreter.as_str()),
+            ("b", "/opt/atoll/venv/bin/python")
+        );
         assert!(built.tree.join("kernel").is_dir() && built.kernel.join("atoll_kernel").is_dir());
         let steps = record.0.lock().unwrap().len();
         assert!(steps > 5);
         let start = Instant::now();
         assert_eq!(store.ensure("tiny", &record).unwrap(), built);
-        assert!(start.elapsed().as_millis() < 500, "opened without starting a program");
+        assert!(
+            start.elapsed().as_millis() < 500,
+            "opened without starting a program"
+        );
         assert_eq!(record.0.lock().unwrap().len(), steps);
     }
 
@@ -258,10 +324,16 @@ mod tests {
     #[test]
     fn a_failed_build_leaves_nothing() {
         let (home, store) = store();
-        write_recipe(home.path(), &RECIPE.replace("\"json\"", "\"no_such_module\""));
+        write_recipe(
+            home.path(),
+            &RECIPE.replace("\"json\"", "\"no_such_module\""),
+        );
         let error = store.ensure("tiny", &Record::default()).unwrap_err();
         let text = atoll_jail::chain(&error);
-        assert!(text.contains("`tiny`") && text.contains("no_such_module"), "{text}");
+        assert!(
+            text.contains("`tiny`") && text.contains("no_such_module"),
+            "{text}"
+        );
         assert!(left(home.path()).is_empty());
     }
 
@@ -270,11 +342,20 @@ mod tests {
         let (home, store) = store();
         let records = [Record::default(), Record::default()];
         let templates: Vec<Template> = std::thread::scope(|scope| {
-            let threads = records.each_ref().map(|record| scope.spawn(|| store.ensure("tiny", record).unwrap()));
+            let threads = records
+                .each_ref()
+                .map(|record| scope.spawn(|| store.ensure("tiny", record).unwrap()));
             threads.map(|thread| thread.join().unwrap()).into()
         });
         assert_eq!(templates[0], templates[1]);
-        let worked = |record: &&Record| record.0.lock().unwrap().iter().any(|(text, _)| text.contains("import"));
+        let worked = |record: &&Record| {
+            record
+                .0
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|(text, _)| text.contains("import"))
+        };
         assert_eq!(records.iter().filter(worked).count(), 1);
         assert_eq!(left(home.path()).len(), 1);
     }
@@ -286,21 +367,39 @@ mod tests {
         let first = store.rebuild("tiny", &record).unwrap();
         assert_eq!(store.rebuild("tiny", &record).unwrap().digest, first.digest);
         let list = store.list().unwrap();
-        let names: Vec<(&str, bool)> = list.iter().map(|info| (info.name.as_str(), info.built)).collect();
-        assert_eq!(names, [("python-data", false), ("python-min", false), ("tiny", true)]);
+        let names: Vec<(&str, bool)> = list
+            .iter()
+            .map(|info| (info.name.as_str(), info.built))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                ("python-data", false),
+                ("python-min", false),
+                ("tiny", true)
+            ]
+        );
         assert!(list[2].built_at.as_ref().unwrap().ends_with('Z') && list[2].size_bytes > Some(0));
         assert!(store.show("default").unwrap().packages.len() > 70);
         assert!(store.remove("tiny").unwrap());
         assert!(!store.remove("tiny").unwrap());
         assert!(left(home.path()).is_empty());
-        assert!(matches!(store.remove("nobody"), Err(TemplateError::Recipe { .. })));
+        assert!(matches!(
+            store.remove("nobody"),
+            Err(TemplateError::Recipe { .. })
+        ));
     }
 
     #[test]
     fn a_template_that_is_being_built_is_not_removed() {
         let (_home, store) = store();
         store.ensure("tiny", &Record::default()).unwrap();
-        let _lock = BuildLock::attempt(&store.templates(), "tiny").unwrap().unwrap();
-        assert!(matches!(store.remove("tiny"), Err(TemplateError::Busy { .. })));
+        let _lock = BuildLock::attempt(&store.templates(), "tiny")
+            .unwrap()
+            .unwrap();
+        assert!(matches!(
+            store.remove("tiny"),
+            Err(TemplateError::Busy { .. })
+        ));
     }
 }

@@ -12,7 +12,10 @@ use std::process::{Command, ExitStatus};
 const LINE_BYTES: usize = 2048;
 const KEPT_LINES: usize = 15;
 /// How long a silent program may stay silent before its listener is asked to look for itself.
-const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const IDLE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -29,7 +32,11 @@ pub enum ToolError {
         source: std::io::Error,
     },
     #[error("`{program}` failed ({status}); its last lines were:\n{last_lines}")]
-    Failed { program: String, status: ExitStatus, last_lines: String },
+    Failed {
+        program: String,
+        status: ExitStatus,
+        last_lines: String,
+    },
 }
 
 /// What is known about a failure by words that its output holds.
@@ -57,14 +64,19 @@ const HINTS: [(&[&str], &str); 4] = [
         "the package index cannot be reached: check the network, the proxy, and PIP_INDEX_URL if you use a mirror",
     ),
     (
-        &["No matching distribution found", "no wheels with a matching"],
+        &[
+            "No matching distribution found",
+            "no wheels with a matching",
+        ],
         "the package index has no wheel for this Python; set ATOLL_PYTHON to another version that the recipe allows",
     ),
 ];
 
 impl ToolError {
     pub(super) fn hint(&self) -> Option<&'static str> {
-        let ToolError::Failed { last_lines, .. } = self else { return None };
+        let ToolError::Failed { last_lines, .. } = self else {
+            return None;
+        };
         HINTS
             .iter()
             .find(|(words, _)| words.iter().any(|word| last_lines.contains(word)))
@@ -88,10 +100,18 @@ impl<F: FnMut(&str)> Listener for F {
 /// Runs to the end. Takes the command, because its copies of the pipe must be closed to see the end.
 pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(), ToolError> {
     let program = program_of(&command);
-    let start = |source| ToolError::Start { program: program.clone(), source };
-    let follow = |source| ToolError::Follow { program: program.clone(), source };
+    let start = |source| ToolError::Start {
+        program: program.clone(),
+        source,
+    };
+    let follow = |source| ToolError::Follow {
+        program: program.clone(),
+        source,
+    };
     let (reader, writer) = std::io::pipe().map_err(start)?;
-    command.stdout(writer.try_clone().map_err(start)?).stderr(writer);
+    command
+        .stdout(writer.try_clone().map_err(start)?)
+        .stderr(writer);
     let mut child = command.spawn().map_err(start)?;
     drop(command);
     let mut lines = Lines::default();
@@ -101,15 +121,23 @@ pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(
     if status.success() {
         return Ok(());
     }
-    Err(ToolError::Failed { program, status, last_lines: lines.last() })
+    Err(ToolError::Failed {
+        program,
+        status,
+        last_lines: lines.last(),
+    })
 }
 
 /// The program and its first words, enough to know what ran.
 fn program_of(command: &Command) -> String {
-    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let name = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     let plain = |word: &String| word.len() < 20 && word.chars().all(|c| c.is_ascii_lowercase());
-    let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
+    let words = command
+        .get_args()
+        .map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.filter(plain).take(2).collect();
     [vec![name], words].concat().join(" ")
 }
@@ -168,7 +196,11 @@ impl Lines {
     }
 
     fn last(&self) -> String {
-        self.kept.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        self.kept
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -193,10 +225,14 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_the_last_lines_only() {
-        let (result, seen) = shell("i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3");
+        let (result, seen) =
+            shell("i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3");
         assert_eq!(seen.len(), 100);
         let text = result.unwrap_err().to_string();
-        assert!(text.contains("exit status: 3") && text.contains("line 99"), "{text}");
+        assert!(
+            text.contains("exit status: 3") && text.contains("line 99"),
+            "{text}"
+        );
         assert!(!text.contains("line 84\n"), "{text}");
     }
 
@@ -204,7 +240,10 @@ mod tests {
     fn an_endless_line_is_cut() {
         let (result, seen) = shell("head -c 1000000 /dev/zero | tr '\\0' x");
         result.unwrap();
-        assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES]);
+        assert_eq!(
+            seen.iter().map(String::len).collect::<Vec<_>>(),
+            [LINE_BYTES]
+        );
     }
 
     #[test]
@@ -226,8 +265,16 @@ mod tests {
     #[test]
     fn known_failures_have_a_hint() {
         let hint = |script| shell(script).0.unwrap_err().hint();
-        assert!(hint("echo 'OSError: No space left on device'; exit 1").unwrap().contains("ATOLL_HOME"));
-        assert!(hint("echo 'Network is unreachable'; exit 1").unwrap().contains("proxy"));
+        assert!(
+            hint("echo 'OSError: No space left on device'; exit 1")
+                .unwrap()
+                .contains("ATOLL_HOME")
+        );
+        assert!(
+            hint("echo 'Network is unreachable'; exit 1")
+                .unwrap()
+                .contains("proxy")
+        );
         assert_eq!(hint("echo hm; exit 1"), None);
         let missing = run(Command::new("/nonexistent/tool"), &mut |_: &str| {});
         assert!(matches!(missing, Err(ToolError::Start { .. })));

@@ -36,7 +36,11 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(tree: &Path, python: &Interpreter) -> Self {
         let in_place = python.is_in_place().then(|| python.executable.clone());
-        Self { tree: tree.to_owned(), version: python.version, in_place }
+        Self {
+            tree: tree.to_owned(),
+            version: python.version,
+            in_place,
+        }
     }
 
     fn named(&self) -> String {
@@ -44,7 +48,10 @@ impl Layout {
     }
 
     pub(super) fn site_packages(&self) -> PathBuf {
-        self.tree.join("venv/lib").join(self.named()).join("site-packages")
+        self.tree
+            .join("venv/lib")
+            .join(self.named())
+            .join("site-packages")
     }
 
     pub(super) fn copied_python(&self) -> Option<PathBuf> {
@@ -70,12 +77,18 @@ impl Layout {
 
     /// Makes all directories and the environment; packages come later.
     pub(super) fn lay_out(&self) -> Result<(), VenvError> {
-        self.write_all().map_err(|source| VenvError::LayOut { source })
+        self.write_all()
+            .map_err(|source| VenvError::LayOut { source })
     }
 
     fn write_all(&self) -> std::io::Result<()> {
         let bin = self.tree.join("venv/bin");
-        for directory in [&bin, &self.site_packages(), &self.tree.join("kernel"), &self.tree.join("skel")] {
+        for directory in [
+            &bin,
+            &self.site_packages(),
+            &self.tree.join("kernel"),
+            &self.tree.join("skel"),
+        ] {
             fs::create_dir_all(directory)?;
         }
         let base = self.base();
@@ -85,11 +98,16 @@ impl Layout {
         // Some builds of Python look below lib64.
         symlink("lib", self.tree.join("venv/lib64"))?;
         let home = base.parent().unwrap_or(&base).display();
-        let text =
-            format!("home = {home}\ninclude-system-site-packages = false\nversion = {}\n", self.version);
+        let text = format!(
+            "home = {home}\ninclude-system-site-packages = false\nversion = {}\n",
+            self.version
+        );
         fs::write(self.tree.join("venv/pyvenv.cfg"), text)?;
         // So that `python -m atoll_kernel` works without a variable that users would see.
-        fs::write(self.site_packages().join("atoll.pth"), format!("{INSIDE}/kernel\n"))
+        fs::write(
+            self.site_packages().join("atoll.pth"),
+            format!("{INSIDE}/kernel\n"),
+        )
     }
 
     /// Installers with a target directory put scripts and data below it; moves them to where they belong.
@@ -111,10 +129,19 @@ impl Layout {
         let layout = |source| VenvError::LayOut { source };
         let mut packages = Vec::new();
         for entry in fs::read_dir(self.site_packages()).map_err(layout)? {
-            let name = entry.map_err(layout)?.file_name().to_string_lossy().into_owned();
-            let parts = name.strip_suffix(".dist-info").and_then(|name| name.rsplit_once('-'));
+            let name = entry
+                .map_err(layout)?
+                .file_name()
+                .to_string_lossy()
+                .into_owned();
+            let parts = name
+                .strip_suffix(".dist-info")
+                .and_then(|name| name.rsplit_once('-'));
             if let Some((name, version)) = parts {
-                packages.push(Package { name: name.replace('_', "-"), version: version.to_owned() });
+                packages.push(Package {
+                    name: name.replace('_', "-"),
+                    version: version.to_owned(),
+                });
             }
         }
         packages.sort();
@@ -125,7 +152,11 @@ impl Layout {
 /// An interpreter that sees neither the host's variables nor its packages, and writes no byte code.
 pub(super) fn isolated(interpreter: &Path, home: &Path) -> Command {
     let mut command = Command::new(interpreter);
-    command.args(["-I", "-S", "-B", "-u"]).env_clear().env("LANG", "C.UTF-8").env("PATH", "/usr/bin:/bin");
+    command
+        .args(["-I", "-S", "-B", "-u"])
+        .env_clear()
+        .env("LANG", "C.UTF-8")
+        .env("PATH", "/usr/bin:/bin");
     // Temporary files stay where short paths are: sockets of the compiler's helpers would not fit below `home`.
     command.env("HOME", home).current_dir(home);
     python::clean(&mut command);
@@ -147,8 +178,12 @@ fn move_into(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// A script names the interpreter that installed it; it must name the one inside.
 fn fix_first_line(path: &Path) -> std::io::Result<()> {
-    let Ok(text) = String::from_utf8(fs::read(path)?) else { return Ok(()) };
-    let Some(body) = python_body(&text) else { return Ok(()) };
+    let Ok(text) = String::from_utf8(fs::read(path)?) else {
+        return Ok(());
+    };
+    let Some(body) = python_body(&text) else {
+        return Ok(());
+    };
     fs::write(path, format!("#!{INSIDE}/venv/bin/python\n{body}"))?;
     fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
@@ -176,7 +211,10 @@ mod tests {
 
     #[test]
     fn links_lead_to_the_interpreter_as_seen_inside() {
-        for (prefix, base) in [("/usr", "/usr/bin"), ("/home/someone/py", "/opt/atoll/python/bin")] {
+        for (prefix, base) in [
+            ("/usr", "/usr/bin"),
+            ("/home/someone/py", "/opt/atoll/python/bin"),
+        ] {
             let (dir, _) = layout(prefix);
             let link = fs::read_link(dir.path().join("venv/bin/python")).unwrap();
             assert_eq!(link, Path::new(base).join("python3.12"));
@@ -190,8 +228,16 @@ mod tests {
         let (dir, layout) = layout("/home/someone/py");
         let bin = layout.site_packages().join("bin");
         fs::create_dir(&bin).unwrap();
-        fs::write(bin.join("a"), "#!/home/someone/py/bin/python3.12\nimport x\n").unwrap();
-        fs::write(bin.join("b"), "#!/bin/sh\n'''exec' \"/home/someone/py\" \"$0\" \"$@\"\n' '''\nimport y\n").unwrap();
+        fs::write(
+            bin.join("a"),
+            "#!/home/someone/py/bin/python3.12\nimport x\n",
+        )
+        .unwrap();
+        fs::write(
+            bin.join("b"),
+            "#!/bin/sh\n'''exec' \"/home/someone/py\" \"$0\" \"$@\"\n' '''\nimport y\n",
+        )
+        .unwrap();
         fs::write(bin.join("c"), "#!/bin/sh\necho\n").unwrap();
         layout.move_extras().unwrap();
         let text = |name: &str| fs::read_to_string(dir.path().join("venv/bin").join(name)).unwrap();
@@ -204,11 +250,19 @@ mod tests {
     #[test]
     fn packages_are_read_from_what_is_installed() {
         let (_dir, layout) = layout("/usr");
-        for name in ["python_dateutil-2.9.0.dist-info", "six-1.17.0.dist-info", "six"] {
+        for name in [
+            "python_dateutil-2.9.0.dist-info",
+            "six-1.17.0.dist-info",
+            "six",
+        ] {
             fs::create_dir(layout.site_packages().join(name)).unwrap();
         }
-        let names: Vec<String> =
-            layout.packages().unwrap().into_iter().map(|p| format!("{} {}", p.name, p.version)).collect();
+        let names: Vec<String> = layout
+            .packages()
+            .unwrap()
+            .into_iter()
+            .map(|p| format!("{} {}", p.name, p.version))
+            .collect();
         assert_eq!(names, ["python-dateutil 2.9.0", "six 1.17.0"]);
     }
 }

@@ -53,8 +53,16 @@ pub(super) fn verify(
     meter: &Meter<'_>,
 ) -> Result<(), VerifyError> {
     let mut command = layout.python(workspace.scratch());
-    command.args(["-c", SCRIPT]).arg(&layout.tree).arg(layout.site_packages()).args(ALWAYS).args(modules);
-    command.envs(env).env("MPLBACKEND", "Agg").env("MPLCONFIGDIR", workspace.scratch().join("mpl"));
+    command
+        .args(["-c", SCRIPT])
+        .arg(&layout.tree)
+        .arg(layout.site_packages())
+        .args(ALWAYS)
+        .args(modules);
+    command
+        .envs(env)
+        .env("MPLBACKEND", "Agg")
+        .env("MPLCONFIGDIR", workspace.scratch().join("mpl"));
     workspace.hold(&mut command);
     let total = ALWAYS.len() + modules.len();
     let mut heard = Heard::default();
@@ -81,7 +89,9 @@ impl Heard {
                 self.last = module.to_owned();
             }
             Some(("failed", text)) => {
-                self.failed = text.split_once(": ").map(|(module, why)| (module.to_owned(), why.to_owned()));
+                self.failed = text
+                    .split_once(": ")
+                    .map(|(module, why)| (module.to_owned(), why.to_owned()));
             }
             Some(("foreign", library)) => self.foreign = Some(library.to_owned()),
             Some(_) | None => {}
@@ -92,7 +102,10 @@ impl Heard {
         match (self.failed, self.foreign) {
             (Some((module, reason)), _) => VerifyError::Import { module, reason },
             (None, Some(library)) => VerifyError::Foreign { library },
-            (None, None) => VerifyError::Try { last: self.last, source },
+            (None, None) => VerifyError::Try {
+                last: self.last,
+                source,
+            },
         }
     }
 }
@@ -113,20 +126,35 @@ mod tests {
         fs::write(layout.site_packages().join("m.py"), text).unwrap();
         let record = Record::default();
         let env = BTreeMap::from([("SEEN".to_owned(), "yes".to_owned())]);
-        verify(&workspace, &layout, &[module.to_owned()], &env, &Meter::start(&record, "importing", 0, 10))
+        verify(
+            &workspace,
+            &layout,
+            &[module.to_owned()],
+            &env,
+            &Meter::start(&record, "importing", 0, 10),
+        )
     }
 
     #[test]
     fn a_module_that_imports_passes_and_sees_the_environment() {
-        imports("m", "import os\nassert os.environ['SEEN'] == 'yes'\nassert 'CARGO' not in os.environ\n").unwrap();
+        imports(
+            "m",
+            "import os\nassert os.environ['SEEN'] == 'yes'\nassert 'CARGO' not in os.environ\n",
+        )
+        .unwrap();
     }
 
     #[test]
     fn a_module_that_fails_is_named_with_its_error() {
-        let text = imports("m", "raise ValueError('broken')").unwrap_err().to_string();
+        let text = imports("m", "raise ValueError('broken')")
+            .unwrap_err()
+            .to_string();
         assert_eq!(text, "`m` cannot be imported: ValueError: broken");
         let text = imports("missing.part", "").unwrap_err().to_string();
-        assert!(text.contains("missing.part") && text.contains("ModuleNotFoundError"), "{text}");
+        assert!(
+            text.contains("missing.part") && text.contains("ModuleNotFoundError"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -139,6 +167,9 @@ mod tests {
     fn a_library_of_another_place_is_refused() {
         let text = "import mmap, tempfile\nf = tempfile.NamedTemporaryFile(suffix='.so', dir='/tmp')\n\
                     f.write(b'x')\nf.flush()\nm = mmap.mmap(f.fileno(), 1)\n";
-        assert!(matches!(imports("m", text), Err(VerifyError::Foreign { .. })));
+        assert!(matches!(
+            imports("m", text),
+            Err(VerifyError::Foreign { .. })
+        ));
     }
 }

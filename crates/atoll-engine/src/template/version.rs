@@ -37,7 +37,9 @@ impl FromStr for Version {
 
     /// Parts that are not written are zero.
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let not = || VersionError::NotAVersion { text: text.to_owned() };
+        let not = || VersionError::NotAVersion {
+            text: text.to_owned(),
+        };
         let parts: Vec<u32> = text
             .trim()
             .split('.')
@@ -102,7 +104,10 @@ impl FromStr for Range {
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
         let clauses = text.split(',').map(clause).collect::<Result<_, _>>()?;
-        Ok(Self { clauses, text: text.to_owned() })
+        Ok(Self {
+            clauses,
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -112,7 +117,9 @@ fn clause(text: &str) -> Result<(Compare, Version), VersionError> {
         .iter()
         .find_map(|(sign, compare)| Some((*compare, text.strip_prefix(sign)?)));
     let Some((compare, bound)) = found else {
-        return Err(VersionError::NotAComparison { text: text.to_owned() });
+        return Err(VersionError::NotAComparison {
+            text: text.to_owned(),
+        });
     };
     Ok((compare, bound.parse()?))
 }
@@ -122,14 +129,21 @@ mod tests {
     use super::*;
 
     fn holds(range: &str, version: &str) -> bool {
-        range.parse::<Range>().unwrap().contains(version.parse().unwrap())
+        range
+            .parse::<Range>()
+            .unwrap()
+            .contains(version.parse().unwrap())
     }
 
     #[test]
     fn a_range_has_two_ends() {
-        for (version, expected) in
-            [("3.9.18", false), ("3.10.0", true), ("3.13.9", true), ("3.14.0", false), ("4.0", false)]
-        {
+        for (version, expected) in [
+            ("3.9.18", false),
+            ("3.10.0", true),
+            ("3.13.9", true),
+            ("3.14.0", false),
+            ("4.0", false),
+        ] {
             assert_eq!(holds(">=3.10,<3.14", version), expected, "{version}");
         }
     }
@@ -143,7 +157,15 @@ mod tests {
 
     #[test]
     fn other_syntax_is_refused() {
-        for text in ["", "3.10", "~=3.10", ">=3.x", ">=3.10,", ">=1.2.3.4", "!=3.11"] {
+        for text in [
+            "",
+            "3.10",
+            "~=3.10",
+            ">=3.x",
+            ">=3.10,",
+            ">=1.2.3.4",
+            "!=3.11",
+        ] {
             assert!(text.parse::<Range>().is_err(), "{text}");
         }
     }
@@ -151,6 +173,9 @@ mod tests {
     #[test]
     fn a_version_is_printed_whole_and_short() {
         let version: Version = "3.12".parse().unwrap();
-        assert_eq!((version.to_string(), version.short()), ("3.12.0".to_owned(), "3.12".to_owned()));
+        assert_eq!(
+            (version.to_string(), version.short()),
+            ("3.12.0".to_owned(), "3.12".to_owned())
+        );
     }
 }

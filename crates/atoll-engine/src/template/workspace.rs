@@ -77,9 +77,19 @@ impl BuildLock {
         fs::create_dir_all(templates).map_err(prepare)?;
         let path = templates.join(format!("{name}.lock"));
         let mut options = fs::OpenOptions::new();
-        let file = options.create(true).truncate(false).read(true).write(true).open(&path).map_err(prepare)?;
+        let file = options
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(prepare)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { file, templates: templates.to_owned(), name: name.to_owned() })),
+            Ok(()) => Ok(Some(Self {
+                file,
+                templates: templates.to_owned(),
+                name: name.to_owned(),
+            })),
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
             Err(source) => Err(WorkspaceError::Lock { path, source }),
         }
@@ -97,7 +107,9 @@ impl BuildLock {
         for entry in fs::read_dir(&self.templates).map_err(prepare)? {
             let entry = entry.map_err(prepare)?;
             let file_name = entry.file_name().to_string_lossy().into_owned();
-            let parts = file_name.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('-'));
+            let parts = file_name
+                .strip_prefix(PREFIX)
+                .and_then(|rest| rest.rsplit_once('-'));
             let Some((name, _)) = parts else { continue };
             let _other = match name == self.name {
                 true => None,
@@ -115,7 +127,9 @@ impl BuildLock {
         let mut bytes = [0; 6];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| prepare(errno.into()))?;
-        Ok(self.templates.join(format!("{PREFIX}{}-{}", self.name, hex(&bytes))))
+        Ok(self
+            .templates
+            .join(format!("{PREFIX}{}-{}", self.name, hex(&bytes))))
     }
 }
 
@@ -132,7 +146,11 @@ impl Workspace {
         lock.sweep()?;
         let path = lock.fresh_path()?;
         let scratch = path.join("scratch");
-        let workspace = Self { lock, path, scratch };
+        let workspace = Self {
+            lock,
+            path,
+            scratch,
+        };
         fs::create_dir(&workspace.path).map_err(prepare)?;
         fs::create_dir(workspace.tree()).map_err(prepare)?;
         fs::create_dir(&workspace.scratch).map_err(prepare)?;
@@ -154,7 +172,12 @@ impl Workspace {
 
     /// Lets a helper program hold the lock for as long as it lives.
     pub(super) fn hold(&self, command: &mut Command) {
-        let stdin = self.lock.file.file().try_clone().map_or_else(|_| Stdio::null(), Stdio::from);
+        let stdin = self
+            .lock
+            .file
+            .file()
+            .try_clone()
+            .map_or_else(|_| Stdio::null(), Stdio::from);
         command.stdin(stdin);
     }
 
@@ -164,9 +187,17 @@ impl Workspace {
         let templates = fs::File::open(&self.lock.templates).map_err(prepare)?;
         // A name that survives a power cut must not lead to files that did not.
         syncfs(&templates).map_err(|source| WorkspaceError::Sync { source })?;
-        let flags = if to.exists() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-        renameat_with(CWD, &self.path, CWD, to, flags)
-            .map_err(|source| WorkspaceError::Publish { path: to.to_owned(), source })?;
+        let flags = if to.exists() {
+            RenameFlags::EXCHANGE
+        } else {
+            RenameFlags::NOREPLACE
+        };
+        renameat_with(CWD, &self.path, CWD, to, flags).map_err(|source| {
+            WorkspaceError::Publish {
+                path: to.to_owned(),
+                source,
+            }
+        })?;
         templates.sync_all().map_err(prepare)
     }
 }
@@ -218,13 +249,20 @@ pub(super) mod tests {
         fs::write(to.join("old"), "").unwrap();
         workspace.publish(&to).unwrap();
         assert_eq!(names(home.path()), ["x-1"]);
-        assert!(to.join("tree").is_dir() && !to.join("old").exists() && !to.join("scratch").exists());
+        assert!(
+            to.join("tree").is_dir() && !to.join("old").exists() && !to.join("scratch").exists()
+        );
     }
 
     #[test]
     fn leftovers_go_unless_somebody_builds_there() {
         let home = tempfile::tempdir().unwrap();
-        for name in [".building-x-1", ".building-free-2", ".building-busy-3", "x-kept"] {
+        for name in [
+            ".building-x-1",
+            ".building-free-2",
+            ".building-busy-3",
+            "x-kept",
+        ] {
             fs::create_dir(home.path().join(name)).unwrap();
         }
         let _busy = BuildLock::attempt(home.path(), "busy").unwrap().unwrap();
@@ -247,7 +285,11 @@ pub(super) mod tests {
             drop(first);
             second.join().unwrap();
         });
-        assert!(record.0.lock().unwrap()[0].0.contains("another atoll is building x"));
+        assert!(
+            record.0.lock().unwrap()[0]
+                .0
+                .contains("another atoll is building x")
+        );
     }
 
     #[test]

@@ -1,0 +1,2 @@
+//! Runs scenarios.
+fn main() {}

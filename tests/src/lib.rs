@@ -1,0 +1,113 @@
+//! The harness: the real binary, real sandboxes, a world of its own per test.
+//!
+//! Tests call [`run`] for what a person types, and [`engine`] for long-lived sandboxes and for walls taken away.
+
+use anyhow::{Context, Result, bail};
+use atoll_core::execution::Execution;
+use atoll_core::{Language, Limits};
+use atoll_engine::template::{Progress, Template, TemplateStore};
+use atoll_engine::{Engine, EngineConfig, Output, Sandbox, SandboxSpec, Walls, Warmth};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+pub mod census;
+
+/// The binary under test: `ATOLL_BIN`, else the one that cargo built beside the tests.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("ATOLL_BIN") {
+        return path.into();
+    }
+    let mut path = std::env::current_exe().unwrap_or_default();
+    path.pop();
+    path.pop();
+    path.join("atoll")
+}
+
+/// The data directory with the built templates: `ATOLL_HOME`, else below the target directory.
+pub fn home() -> PathBuf {
+    if let Some(path) = std::env::var_os("ATOLL_HOME") {
+        return path.into();
+    }
+    let mut path = binary();
+    path.pop();
+    path.pop();
+    path.join("atoll-home")
+}
+
+/// `atoll` with the tests' data directory and no standard input.
+pub fn atoll() -> Command {
+    let mut command = Command::new(binary());
+    command.env("ATOLL_HOME", home()).stdin(Stdio::null());
+    command
+}
+
+/// What one call of `atoll` gave.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `atoll` with these arguments in an empty directory.
+pub fn run(args: &[&str]) -> Result<Ran> {
+    let dir = tempfile::tempdir()?;
+    let output = atoll().args(args).current_dir(dir.path()).output().context("start atoll")?;
+    Ok(Ran {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// Runs `atoll run --json` and reads its answer.
+pub fn run_json(args: &[&str]) -> Result<Execution> {
+    let args: Vec<&str> = ["run", "--json"].iter().chain(args).copied().collect();
+    let ran = run(&args)?;
+    serde_json::from_str(&ran.stdout).with_context(|| format!("not an answer: {ran:?}"))
+}
+
+#[derive(Debug)]
+struct Silent;
+
+impl Progress for Silent {
+    fn step(&self, _text: &str, _done: u64, _total: u64) {}
+}
+
+pub fn template(name: &str) -> Result<Template> {
+    Ok(TemplateStore::new(home()).ensure(name, &Silent)?)
+}
+
+/// An engine of its own for one test.
+pub async fn engine(template_name: &str, warmth: Warmth, walls: Walls) -> Result<Arc<Engine>> {
+    let config = EngineConfig { home: home(), program: binary(), warmth, walls };
+    Ok(Arc::new(Engine::start(config, template(template_name)?).await?))
+}
+
+/// Ends an engine that nobody else holds any more, and waits until nothing of it is left.
+pub async fn stop(engine: Arc<Engine>) -> Result<()> {
+    match Arc::try_unwrap(engine) {
+        Ok(engine) => {
+            engine.stop().await;
+            Ok(())
+        }
+        Err(_) => bail!("the engine is still in use"),
+    }
+}
+
+/// A sandbox with the small limits and nothing personal.
+pub async fn sandbox(engine: &Engine) -> Result<Sandbox> {
+    Ok(engine.create(SandboxSpec { limits: Limits::default(), ..SandboxSpec::default() }).await?)
+}
+
+/// Runs Python in a sandbox.
+pub async fn python(sandbox: &mut Sandbox, code: &str) -> Result<Execution> {
+    execute(sandbox, Language::Python, code).await
+}
+
+pub async fn execute(sandbox: &mut Sandbox, language: Language, code: &str) -> Result<Execution> {
+    let mut sink = |_: Output<'_>| {};
+    Ok(sandbox.run(language, code, Arc::new(Notify::new()), &mut sink).await?)
+}

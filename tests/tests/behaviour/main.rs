@@ -1,0 +1,3 @@
+//! What people and their programs see: `atoll run`, contexts, limits, outcomes, bad input.
+
+mod first;
