@@ -1,2 +1,39 @@
-//! Runs scenarios.
-fn main() {}
+//! Atoll's numbers: each scenario beside its baseline, measured in the same run on the same machine.
+//!
+//! `atoll-bench [SCENARIO…]` prints a table and writes `bench/runs/<date>.json`. A number is never compared with one
+//! of another day or machine; only ratios are.
+#![expect(clippy::print_stdout, reason = "a program whose output is its table")]
+
+mod baseline;
+mod machine;
+mod scenarios;
+mod series;
+
+use anyhow::Result;
+use serde::Serialize;
+use series::Row;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    date: String,
+    machine: machine::Machine,
+    rows: Vec<Row>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let mut rows = Vec::new();
+    for name in scenarios::NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|w| w == *name)) {
+        for row in scenarios::run(name).await? {
+            println!("{row}");
+            rows.push(row);
+        }
+    }
+    let report = Report { date: machine::date(), machine: machine::Machine::read(), rows };
+    let path = format!("bench/runs/{}.json", report.date);
+    std::fs::create_dir_all("bench/runs")?;
+    std::fs::write(&path, serde_json::to_string_pretty(&report)? + "\n")?;
+    println!("written: {path}");
+    Ok(())
+}

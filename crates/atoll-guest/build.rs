@@ -1,4 +1,5 @@
 //! Lists the Python kernel's files, so that the binary carries them.
+#![expect(clippy::expect_used, reason = "a build script says what is wrong by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

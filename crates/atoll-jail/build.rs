@@ -1,6 +1,7 @@
 //! Builds the library that a zygote loads (`src/sys/zygote_so.rs`), so that the binary can carry it.
 //!
 //! It is compiled by the same `rustc`, alone: no crate, no std, because it is loaded into a Python interpreter.
+#![expect(clippy::expect_used, reason = "a build script says what is wrong by panicking")]
 
 use std::env;
 use std::path::PathBuf;

@@ -13,16 +13,20 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub mod census;
+pub mod process;
+mod place;
+
+pub use place::{Place, input};
 
 /// The binary under test: `ATOLL_BIN`, else the one that cargo built beside the tests.
 pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("ATOLL_BIN") {
         return path.into();
     }
-    let mut path = std::env::current_exe().unwrap_or_default();
-    path.pop();
-    path.pop();
-    path.join("atoll")
+    let own = std::env::current_exe().unwrap_or_default();
+    // A benchmark lies beside it, a test one directory below.
+    let beside = own.ancestors().skip(1).map(|dir| dir.join("atoll"));
+    beside.take(2).find(|path| path.is_file()).unwrap_or_default()
 }
 
 /// The data directory with the built templates: `ATOLL_HOME`, else below the target directory.
@@ -54,12 +58,25 @@ pub struct Ran {
 /// Runs `atoll` with these arguments in an empty directory.
 pub fn run(args: &[&str]) -> Result<Ran> {
     let dir = tempfile::tempdir()?;
-    let output = atoll().args(args).current_dir(dir.path()).output().context("start atoll")?;
+    run_command(atoll().args(args).current_dir(dir.path()))
+}
+
+/// Runs a prepared command to its end.
+pub fn run_command(command: &mut Command) -> Result<Ran> {
+    let output = command.output().with_context(|| format!("start {command:?}"))?;
     Ok(Ran {
         code: output.status.code(),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Runs a command that is given these bytes as standard input.
+pub fn run_fed(command: &mut Command, stdin: &[u8]) -> Result<Ran> {
+    let mut file = tempfile::tempfile()?;
+    std::io::Write::write_all(&mut file, stdin)?;
+    std::io::Seek::rewind(&mut file)?;
+    run_command(command.stdin(file))
 }
 
 /// Runs `atoll run --json` and reads its answer.

@@ -18,6 +18,8 @@ pub struct Limits {
     pub text_output: OutputBytes,
     pub rich_output: OutputBytes,
     pub open_files: OpenFiles,
+    pub io_bandwidth: IoBandwidth,
+    pub io_operations: IoOperations,
 }
 
 impl Limits {
@@ -32,6 +34,8 @@ impl Limits {
         text_output: OutputBytes::known(MIB),
         rich_output: OutputBytes::known(10 * MIB),
         open_files: OpenFiles::known(1_024),
+        io_bandwidth: IoBandwidth::known(100 * MIB),
+        io_operations: IoOperations::known(5_000),
     };
 
     pub const DATA: Self = Self {
@@ -45,6 +49,8 @@ impl Limits {
         text_output: OutputBytes::known(4 * MIB),
         rich_output: OutputBytes::known(50 * MIB),
         open_files: OpenFiles::known(1_024),
+        io_bandwidth: IoBandwidth::known(400 * MIB),
+        io_operations: IoOperations::known(20_000),
     };
 
     pub fn of(profile: ProfileName) -> Self {

@@ -181,8 +181,16 @@ quantity!(
     OutputBytes, "output", KIB, GIB, read_bytes, show_bytes, "`1MiB`"
 );
 quantity!(
-    /// Open files of one process.
-    OpenFiles, "open files", 64, 65_536, read_count, show_count, "`1024`"
+    /// Open files of one process; the Python context keeps some of its own from number 100 on.
+    OpenFiles, "open files", 128, 65_536, read_count, show_count, "`1024`"
+);
+quantity!(
+    /// Bytes per second that one sandbox may read from the disk, and as many that it may write.
+    IoBandwidth, "disk bandwidth", MIB, 1024 * GIB, read_bytes, show_bytes, "`100MiB` (per second)"
+);
+quantity!(
+    /// Operations per second on the disk: so many to read, and as many to write.
+    IoOperations, "disk operations", 100, 100_000_000, read_count, show_count, "`5000` (per second)"
 );
 
 impl WallMillis {

@@ -1,6 +1,7 @@
 //! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
 
-use crate::jail::{JailError, JailSandbox, Link, ZygoteState, run_dir};
+use crate::input::{Copies, prepare_inputs};
+use crate::jail::{Context, JailError, JailSandbox, Link, ZygoteState, run_dir};
 use crate::sandbox::{Sandbox, SandboxSpec};
 use crate::template::Template;
 use atoll_jail::plan::{TemplatePlan, Walls, ZygotePlan};
@@ -67,13 +68,17 @@ impl Engine {
 
     /// Makes a sandbox now and applies what is personal.
     pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
-        let jail = JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits).await?;
-        Sandbox::claim(self, jail, None, spec).await
+        let inputs = prepare_inputs(&spec.inputs, &self.spool)?;
+        let _copies = Copies::of(&inputs, &self.spool);
+        let python = spec.start == Some(atoll_core::Language::Python);
+        let (jail, context) =
+            JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits, inputs, python).await?;
+        Sandbox::open(self, jail, context, spec).await
     }
 
-    /// Makes a sandbox that waits for its owner.
-    pub(crate) async fn prepare(&self, limits: atoll_core::Limits) -> Result<JailSandbox, EngineError> {
-        Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits).await?)
+    /// Makes a sandbox with a Python context that waits for its owner.
+    pub(crate) async fn prepare(&self, limits: atoll_core::Limits) -> Result<(JailSandbox, Option<Context>), EngineError> {
+        Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits, Vec::new(), true).await?)
     }
 
     /// Waits until the interpreter is warm; the facts say how long it took.
@@ -103,6 +108,11 @@ impl Engine {
     /// The jailer's pid, for those who count what is left of an engine.
     pub fn jailer_pid(&self) -> u32 {
         self.link.jailer_pid
+    }
+
+    /// What this host gave the jail.
+    pub fn host(&self) -> &atoll_jail::plan::HostFacts {
+        &self.link.host
     }
 
     pub fn template(&self) -> &Template {

@@ -1,7 +1,7 @@
 //! One execution: code goes in, output comes out, and the end is judged by facts of the kernel.
 
 use crate::capture::Capture;
-use crate::jail::{Context, Interpreter, JailError, JailSandbox};
+use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::stat::of_process;
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
-use crate::jail::Happened;
 
 /// How long code may take to end after it was interrupted, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -21,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(50);
 /// Room in a message for what is not the result itself: names, an error's traceback.
 const MESSAGE_ROOM: usize = 4 << 20;
+
+/// Less free scratch than this is none: a program fails before it has used the last page.
+const NO_ROOM_BYTES: u64 = 64 << 10;
 
 /// What the caller sees while the code runs.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(crate) struct Ended {
     pub(crate) error: Option<CodeError>,
     pub(crate) usage: Usage,
     pub(crate) refused_processes: u64,
+    /// The scratch files have no room left.
+    pub(crate) scratch_is_full: bool,
     /// The interpreter is still there and can take the next execution.
     pub(crate) context_lives: bool,
 }
@@ -92,6 +96,9 @@ struct Run<'a, 'b> {
     cpu_before: u64,
     oom_before: u64,
     refused_before: u64,
+    /// What the watcher last saw, where there is no cgroup.
+    watched_cpu_ms: u64,
+    watched_peak: u64,
 }
 
 enum Finish {
@@ -138,6 +145,8 @@ impl<'a, 'b> Run<'a, 'b> {
             cpu_before,
             oom_before,
             refused_before,
+            watched_cpu_ms: 0,
+            watched_peak: 0,
         }
     }
 
@@ -160,13 +169,26 @@ impl<'a, 'b> Run<'a, 'b> {
                 () = sleep_until(deadline), if matches!(self.stop, Stop::No) => self.ask_to_stop(Outcome::Timeout).await?,
                 () = interrupt.notified() => self.ask_to_stop(Outcome::Interrupted).await?,
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
-                _ = tick.tick(), if matches!(self.stop, Stop::No) => {
-                    if self.cpu_used_ms() > self.limits.cpu_time.get() {
-                        self.ask_to_stop(Outcome::CpuLimit).await?;
-                    }
-                }
+                _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
             }
         }
+    }
+
+    /// Processor time has no limit of the kernel per execution; memory has none where there is no cgroup.
+    async fn look_at_usage(&mut self) -> Result<(), JailError> {
+        if self.sandbox.stats.cpu_nanos().is_none() {
+            let (memory, cpu_ms) = self.sandbox.usage().await?;
+            self.watched_cpu_ms = cpu_ms;
+            self.watched_peak = self.watched_peak.max(memory);
+            if memory > self.limits.memory.get() {
+                self.stop = Stop::Killed { why: Outcome::MemoryLimit };
+                return self.sandbox.kill_all().await;
+            }
+        }
+        if self.cpu_used_ms() > self.limits.cpu_time.get() {
+            self.ask_to_stop(Outcome::CpuLimit).await?;
+        }
+        Ok(())
     }
 
     async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), JailError> {
@@ -175,7 +197,9 @@ impl<'a, 'b> Run<'a, 'b> {
                 self.stop = Stop::Asked { why, kill_at: Instant::now() + GRACE };
                 match self.context.interpreter {
                     Interpreter::Python => self.context.signal(Signal::INT),
-                    Interpreter::Bash => self.sandbox.signal_group(self.context.number, libc_sigint()).await?,
+                    Interpreter::Bash => {
+                        self.sandbox.signal_group(self.context.number, Signal::INT.as_raw()).await?;
+                    }
                 }
                 Ok(())
             }
@@ -208,7 +232,7 @@ impl<'a, 'b> Run<'a, 'b> {
             Happened::Said(FromKernel::Error { id, name, value, traceback }) if id == self.id.as_str() => {
                 self.error = Some(CodeError { name, value, traceback });
             }
-            Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong(_) => self.results_truncated = true,
+            Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong => self.results_truncated = true,
             Happened::Said(_) => {}
             output => self.take_output(output),
         }
@@ -252,6 +276,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 (self.outcome_of_exit(code, signal), code, signal, false)
             }
         };
+        let scratch_is_full = outcome == Outcome::Error && self.scratch_is_full().await;
         Ok(Ended {
             id: self.id,
             outcome,
@@ -268,8 +293,13 @@ impl<'a, 'b> Run<'a, 'b> {
             error: self.error,
             usage,
             refused_processes: self.sandbox.stats.refused_processes().saturating_sub(self.refused_before),
+            scratch_is_full,
             context_lives: lives,
         })
+    }
+
+    async fn scratch_is_full(&mut self) -> bool {
+        matches!(self.sandbox.scratch().await, Ok((bytes, inodes)) if bytes < NO_ROOM_BYTES || inodes == 0)
     }
 
     fn outcome_of_done(&self, exit_code: Option<i32>) -> Outcome {
@@ -299,7 +329,8 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     fn cpu_used_ms(&self) -> u64 {
-        cpu_nanos(self.sandbox, self.context).saturating_sub(self.cpu_before) / 1_000_000
+        let used = cpu_nanos(self.sandbox, self.context).saturating_sub(self.cpu_before) / 1_000_000;
+        used.max(self.watched_cpu_ms.saturating_sub(self.cpu_before / 1_000_000))
     }
 
     fn usage(&self) -> Usage {
@@ -307,16 +338,12 @@ impl<'a, 'b> Run<'a, 'b> {
         Usage {
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cpu_ms: self.cpu_used_ms(),
-            peak_memory_bytes: self.sandbox.stats.peak_bytes().or(process.map(|p| p.peak_bytes)).unwrap_or(0),
+            peak_memory_bytes: self.sandbox.stats.peak_bytes().or(process.map(|p| p.peak_bytes)).unwrap_or(0).max(self.watched_peak),
             output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.limits.rich_output.get() - self.rich_left,
             net_in_bytes: 0,
             net_out_bytes: 0,
         }
     }
-}
-
-fn libc_sigint() -> i32 {
-    Signal::INT.as_raw()
 }
 
 fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {

@@ -13,19 +13,24 @@ pub(crate) fn of(ended: &Ended, limits: &Limits) -> Option<Hint> {
         };
         return Some(hint(refused, &rule, instead));
     }
-    if ended.refused_processes > 0 {
+    if ended.refused_processes > 0 || ended.error.as_ref().is_some_and(is_process_refusal) {
         let rule = format!("processes: {}", limits.processes);
         return Some(hint("another process or thread", &rule, "use fewer workers, or `--profile data`"));
     }
-    let error = ended.error.as_ref()?;
-    if error.value.contains("No space left on device") || error.value.contains("[Errno 27]") {
+    if ended.scratch_is_full {
         let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
         return Some(hint("more room for files", &rule, "remove files, or use `--profile data`"));
     }
+    let error = ended.error.as_ref()?;
     if error.name.contains("gaierror") || error.value.contains("Network is unreachable") || error.value.contains("Name or service not known") {
         return Some(hint("the network", "net: none", "give the data as an input file with `--in`"));
     }
     None
+}
+
+/// Where there is no cgroup that counts refusals, the program's own words tell.
+fn is_process_refusal(error: &CodeError) -> bool {
+    error.name == "BlockingIOError" || error.value.contains("can't start new thread")
 }
 
 fn hint(refused: &str, rule: &str, instead: &str) -> Hint {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Longer names do not fit a directory entry.
 const MAX_NAME_BYTES: usize = 255;
+/// All of them travel in one message to the jailer.
+const MAX_INPUTS: usize = atoll_jail::channel::MAX_FDS;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
@@ -24,6 +26,8 @@ pub enum InputError {
     LongName { length: usize },
     #[error("input name is used twice: `{name}`")]
     Twice { name: String },
+    #[error("inputs are too many: {count}, at most {MAX_INPUTS}")]
+    TooMany { count: usize },
     #[error("input is a directory, not a file: `{}`", path.display())]
     Directory { path: PathBuf },
     #[error("input is not a plain file: `{}`", path.display())]
@@ -71,12 +75,33 @@ fn check_name(name: &str) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Refuses a name that is used twice.
+/// Refuses a name that is used twice, and more inputs than one sandbox takes.
 pub fn check_distinct(inputs: &[Input]) -> Result<(), InputError> {
+    if inputs.len() > MAX_INPUTS {
+        return Err(InputError::TooMany { count: inputs.len() });
+    }
     let mut seen = std::collections::HashSet::new();
     match inputs.iter().find(|input| !seen.insert(&input.name)) {
         Some(input) => Err(InputError::Twice { name: input.name.clone() }),
         None => Ok(()),
+    }
+}
+
+/// Copies that were made for one sandbox. They go as soon as it has them mounted, or could not be made.
+#[derive(Debug)]
+pub(crate) struct Copies(Vec<PathBuf>);
+
+impl Copies {
+    pub(crate) fn of(inputs: &[(InputPlan, OwnedFd)], spool: &Path) -> Self {
+        Self(inputs.iter().map(|(plan, _)| plan.path.clone()).filter(|path| path.starts_with(spool)).collect())
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        for copy in &self.0 {
+            std::fs::remove_file(copy).ok();
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Engine, EngineError};
 use crate::jail::{Context, JailSandbox};
 use crate::sandbox::{Sandbox, SandboxSpec};
-use atoll_core::Limits;
+use atoll_core::{Language, Limits};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Pool {
         let prepared = self.ready.lock().await.pop_front();
         self.taken.notify_one();
         match prepared {
-            Some(one) => Sandbox::claim(&self.engine, one.jail, Some((one.context, one.layers)), spec).await,
-            None => self.engine.create(spec).await,
+            Some(one) => Sandbox::claim(&self.engine, one.jail, (one.context, one.layers), spec).await,
+            None => self.engine.create(SandboxSpec { start: Some(Language::Python), ..spec }).await,
         }
     }
 
@@ -75,8 +75,11 @@ async fn refill(engine: Arc<Engine>, ready: Arc<Mutex<VecDeque<Prepared>>>, take
 }
 
 async fn prepare(engine: &Engine) -> Result<Prepared, EngineError> {
-    let mut jail = engine.prepare(Limits::default()).await?;
-    let mut context = jail.start_python().await?;
+    let (mut jail, context) = engine.prepare(Limits::default()).await?;
+    let mut context = match context {
+        Some(context) => context,
+        None => jail.start_python().await?,
+    };
     if let Some(warmup) = &engine.template().warmup {
         context.warm(&format!("FORKED = True\n{warmup}")).await?;
     }

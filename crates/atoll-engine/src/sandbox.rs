@@ -3,10 +3,11 @@
 use crate::engine::{Engine, EngineError};
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
-use crate::input::{Input, prepare_inputs};
+use crate::input::{Copies, Input, prepare_inputs};
 use crate::jail::{Context, JailSandbox};
 use atoll_core::execution::{Execution, Receipt};
 use atoll_core::{ContextId, Language, Limits, SandboxId, Tier};
+use atoll_jail::plan::Mode;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +20,8 @@ pub struct SandboxSpec {
     pub limits: Limits,
     pub inputs: Vec<Input>,
     pub env: BTreeMap<String, String>,
+    /// Which context is started with the sandbox; others start when they are first used.
+    pub start: Option<Language>,
 }
 
 #[derive(Debug)]
@@ -32,23 +35,56 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Applies what is personal to a prepared sandbox, with a context that may have been forked ahead.
+    /// Takes over a sandbox that was made for `spec`.
+    pub(crate) async fn open(
+        engine: &Engine,
+        mut jail: JailSandbox,
+        context: Option<Context>,
+        spec: SandboxSpec,
+    ) -> Result<Self, EngineError> {
+        let python = match context {
+            Some(context) => {
+                let layers = jail.inspect(&context).await?;
+                Some((context, layers))
+            }
+            None => None,
+        };
+        Ok(Self::with(engine, jail, python, spec))
+    }
+
+    /// Applies what is personal to a prepared sandbox whose context was forked ahead.
     pub(crate) async fn claim(
         engine: &Engine,
         mut jail: JailSandbox,
-        python: Option<(Context, Map<String, Value>)>,
+        python: (Context, Map<String, Value>),
         spec: SandboxSpec,
     ) -> Result<Self, EngineError> {
         let inputs = prepare_inputs(&spec.inputs, &engine.spool)?;
+        let _copies = Copies::of(&inputs, &engine.spool);
+        let made_with = jail.limits();
         jail.claim(spec.limits, inputs).await?;
-        Ok(Self {
+        let python = match (spec.limits == made_with, same_for_a_process(&spec.limits, &made_with, engine.link.host.mode)) {
+            (true, _) => Some(python),
+            // The receipt must tell the limits that hold now.
+            (false, true) => Some({
+                let layers = jail.inspect(&python.0).await?;
+                (python.0, layers)
+            }),
+            // What a process may do is fixed when it is forked: another warm fork, made when it is first used.
+            (false, false) => None,
+        };
+        Ok(Self::with(engine, jail, python, spec))
+    }
+
+    fn with(engine: &Engine, jail: JailSandbox, python: Option<(Context, Map<String, Value>)>, spec: SandboxSpec) -> Self {
+        Self {
             jail,
             limits: spec.limits,
             env: spec.env,
             template_digest: engine.template.digest.clone(),
             python,
             bash: None,
-        })
+        }
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -143,4 +179,11 @@ impl Sandbox {
         drop((self.python, self.bash));
         Ok(self.jail.end().await?)
     }
+}
+
+/// Whether a process that was forked under the first limits may go on under the second: these are rlimits, which
+/// nobody can raise afterwards. Memory is one of them only where there is no cgroup.
+fn same_for_a_process(one: &Limits, other: &Limits, mode: Mode) -> bool {
+    let same = (one.open_files, one.scratch, one.processes) == (other.open_files, other.scratch, other.processes);
+    same && (mode == Mode::Root || one.memory == other.memory)
 }

@@ -78,6 +78,15 @@ impl Agent {
                 Ok(())
             }
             ToAgent::Collect { dir, max_files } => collect(&self.start.channel, &dir, max_files),
+            ToAgent::Usage => {
+                let usage = crate::usage::read();
+                self.tell(&FromAgent::Usage { memory_bytes: usage.memory_bytes, cpu_ms: usage.cpu_ms }, &[])
+            }
+            ToAgent::KillAll => {
+                // From PID 1, `-1` means everybody else in this pid namespace.
+                nix::sys::signal::kill(Pid::from_raw(-1), Signal::SIGKILL).ok();
+                Ok(())
+            }
             ToAgent::Scratch => {
                 let (free_bytes, free_inodes) = match rustix::fs::statvfs("/home/user") {
                     Ok(stat) => (stat.f_bavail * stat.f_frsize, stat.f_favail),

@@ -3,5 +3,18 @@
 include!(concat!(env!("OUT_DIR"), "/kernel_files.rs"));
 
 /// Says that it is there, then reads one NUL-ended piece of code after the other from descriptor 3, runs it in this very shell, and answers its
-/// status. The code itself sees no descriptor 3. An interrupt ends the running command, not the shell.
-pub const BASH_DRIVER: &str = r#"printf '0\n' >&3; trap : INT; while IFS= read -r -d '' -u 3 REPLY; do eval "$REPLY" 3>&-; printf '%s\n' "$?" >&3; done"#;
+/// status. The code itself sees no descriptor 3. An interrupt ends the whole piece of code, not the shell: `continue` leaves every loop of the code
+/// for the next turn of this one. It cannot leave a function; there the function ends.
+pub const BASH_DRIVER: &str = r#"printf '0\n' >&3
+trap '[[ ${__atoll_on-} ]] && { __atoll_cut=130; if ((${#FUNCNAME[@]})); then break 1000 2>/dev/null; return 130; else continue 1000; fi; }' INT
+while
+    [[ -z ${__atoll_cut-} ]] || printf '%s\n' "$__atoll_cut" >&3
+    unset __atoll_on __atoll_cut
+    IFS= read -r -d '' -u 3 REPLY
+do
+    __atoll_on=1
+    eval "$REPLY" 3>&-
+    __atoll_status=$?
+    unset __atoll_on __atoll_cut
+    printf '%s\n' "$__atoll_status" >&3
+done"#;

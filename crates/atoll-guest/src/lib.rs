@@ -6,6 +6,7 @@
 mod agent;
 mod collect;
 mod kernel;
+mod usage;
 
 pub use agent::main;
 pub use kernel::{BASH_DRIVER, KERNEL_FILES};

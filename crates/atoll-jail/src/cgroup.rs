@@ -1,7 +1,17 @@
 //! Control groups of sandboxes: version 1, version 2 and the hybrid of both, by one module.
 //!
 //! A host has one place per controller. We make `<place>/atoll/<instance>/<sandbox>` and touch nothing else.
-//! The layout is read from text that the caller brings, so that all three kinds are tested on any machine.
+
+mod disk;
+mod layout;
+mod limit;
+mod stat;
+#[cfg(test)]
+mod tests;
+
+pub use disk::Disk;
+pub use layout::Layout;
+pub use stat::{StatKind, read_stat};
 
 use crate::step::{Step, StepError};
 use atoll_core::Limits;
@@ -10,6 +20,9 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// How often a group is asked for again when somebody else removes its parent at the same moment.
+const TRIES: u32 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,18 +34,6 @@ pub enum Controller {
     Io,
     Freezer,
 }
-
-const V1_NAMES: &[(&str, Controller)] = &[
-    ("memory", Controller::Memory),
-    ("cpu", Controller::Cpu),
-    ("cpuacct", Controller::Cpuacct),
-    ("pids", Controller::Pids),
-    ("blkio", Controller::Io),
-    ("freezer", Controller::Freezer),
-];
-
-/// Without these three a sandbox would have no ceiling.
-const REQUIRED: &[Controller] = &[Controller::Memory, Controller::Cpu, Controller::Pids];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -49,94 +50,11 @@ pub struct Hierarchy {
     pub controllers: Vec<Controller>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
-    pub hierarchies: Vec<Hierarchy>,
-}
-
-impl Layout {
-    /// The layout of this machine, seen from this process.
-    pub fn detect() -> Result<Self, StepError> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").step("read the mounts")?;
-        let groups = fs::read_to_string("/proc/self/cgroup").step("read the own cgroups")?;
-        Ok(Self::read(&mounts, &groups, &|dir| {
-            fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default()
-        }))
+impl Hierarchy {
+    /// The same hierarchy, mounted twice: the kernel has each controller of a version once.
+    fn is_same(&self, other: &Self) -> bool {
+        self.version == other.version && self.controllers.iter().any(|c| other.controllers.contains(c))
     }
-
-    /// The same, from text: `/proc/self/mountinfo`, `/proc/self/cgroup` and a way to read `cgroup.controllers`.
-    pub fn read(mounts: &str, groups: &str, controllers: &dyn Fn(&Path) -> String) -> Self {
-        let mut hierarchies = Vec::new();
-        for line in mounts.lines() {
-            let Some((front, back)) = line.split_once(" - ") else { continue };
-            let (Some(root), Some(at)) = (front.split(' ').nth(3), front.split(' ').nth(4)) else { continue };
-            let mut back = back.split(' ');
-            let found = match (back.next(), back.nth(1)) {
-                (Some("cgroup2"), _) => unified(at, controllers),
-                (Some("cgroup"), Some(options)) => v1(root, at, options, groups),
-                _ => None,
-            };
-            hierarchies.extend(found);
-        }
-        Self { hierarchies }
-    }
-
-    pub fn missing(&self) -> Vec<Controller> {
-        let have = |c: &Controller| self.hierarchies.iter().any(|h| h.controllers.contains(c));
-        REQUIRED.iter().copied().filter(|c| !have(c)).collect()
-    }
-
-    /// Both versions hold some of our controllers, or one does.
-    pub fn kind(&self) -> &'static str {
-        let any = |v| self.hierarchies.iter().any(|h| h.version == v);
-        match (any(Version::V1), any(Version::V2)) {
-            (true, true) => "hybrid",
-            (true, false) => "v1",
-            (false, true) => "v2",
-            (false, false) => "none",
-        }
-    }
-}
-
-fn unified(at: &str, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy> {
-    let top = Path::new(at);
-    let have = controllers(top);
-    let known = |name: &str| match name {
-        "memory" => Some(Controller::Memory),
-        "cpu" => Some(Controller::Cpu),
-        "pids" => Some(Controller::Pids),
-        "io" => Some(Controller::Io),
-        _ => None,
-    };
-    let mut controllers: Vec<_> = have.split_whitespace().filter_map(known).collect();
-    if controllers.is_empty() {
-        return None;
-    }
-    controllers.push(Controller::Freezer);
-    if controllers.contains(&Controller::Cpu) {
-        controllers.push(Controller::Cpuacct);
-    }
-    // A group of version 2 that holds processes cannot hold limited groups: ours goes to the top of the view.
-    Some(Hierarchy { version: Version::V2, parent: top.to_owned(), controllers })
-}
-
-fn v1(root: &str, at: &str, options: &str, groups: &str) -> Option<Hierarchy> {
-    let names: Vec<&str> = options.split(',').collect();
-    let controllers: Vec<_> = V1_NAMES.iter().filter(|(n, _)| names.contains(n)).map(|(_, c)| *c).collect();
-    let first = V1_NAMES.iter().find(|(_, c)| Some(c) == controllers.first())?.0;
-    let own = groups.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let listed = fields.next()?.split(',').any(|name| name == first);
-        fields.next().filter(|_| listed)
-    })?;
-    let parent = Path::new(at).join(below(root, own));
-    Some(Hierarchy { version: Version::V1, parent, controllers })
-}
-
-/// The own group as a path relative to the mount, which may show only a part of the hierarchy.
-fn below(root: &str, own: &str) -> String {
-    let rest = own.strip_prefix(root.trim_end_matches('/')).unwrap_or("");
-    rest.trim_start_matches('/').to_owned()
 }
 
 /// The group `atoll/<instance>` in every hierarchy.
@@ -148,41 +66,40 @@ pub struct InstanceGroups {
 
 impl InstanceGroups {
     pub fn create(layout: Layout, instance: &str) -> Result<Self, StepError> {
-        let mut dirs = Vec::new();
-        for hierarchy in &layout.hierarchies {
-            let ours = hierarchy.parent.join("atoll");
-            let dir = ours.join(instance);
-            if hierarchy.version == Version::V2 {
-                delegate(&hierarchy.parent, &hierarchy.controllers)?;
+        let mut groups = Self { layout, dirs: Vec::new() };
+        for hierarchy in groups.layout.hierarchies.clone() {
+            groups.dirs.push(hierarchy.parent.join("atoll").join(instance));
+            if let Err(error) = make_instance_dir(&hierarchy, instance) {
+                groups.remove();
+                return Err(error);
             }
-            make_dir(&ours)?;
-            if hierarchy.version == Version::V2 {
-                delegate(&ours, &hierarchy.controllers)?;
-            }
-            make_dir(&dir)?;
-            if hierarchy.version == Version::V2 {
-                delegate(&dir, &hierarchy.controllers)?;
-            }
-            dirs.push(dir);
         }
-        Ok(Self { layout, dirs })
+        Ok(groups)
     }
 
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Makes the groups of one sandbox and sets its limits.
-    pub fn create_sandbox(&self, name: &str, limits: &Limits) -> Result<SandboxGroups, StepError> {
-        let dirs: Vec<PathBuf> = self.dirs.iter().map(|dir| dir.join(name)).collect();
-        let groups = SandboxGroups {
-            members: self.layout.hierarchies.iter().cloned().zip(dirs).collect(),
-        };
-        for (_, dir) in &groups.members {
-            fs::create_dir(dir).step(&format!("make the cgroup {}", dir.display()))?;
+    /// Makes the groups of one sandbox and sets its limits. If a step fails, nothing of it stays.
+    pub fn create_sandbox(&self, name: &str, limits: &Limits, disk: Option<Disk>) -> Result<SandboxGroups, StepError> {
+        let mut groups = SandboxGroups { members: Vec::new(), disk };
+        match self.fill(&mut groups, name, limits) {
+            Ok(()) => Ok(groups),
+            Err(error) => {
+                groups.remove();
+                Err(error)
+            }
         }
-        groups.set_limits(limits)?;
-        Ok(groups)
+    }
+
+    fn fill(&self, groups: &mut SandboxGroups, name: &str, limits: &Limits) -> Result<(), StepError> {
+        for (hierarchy, dir) in self.layout.hierarchies.iter().zip(&self.dirs) {
+            let dir = dir.join(name);
+            fs::create_dir(&dir).step(&format!("make the cgroup {}", dir.display()))?;
+            groups.members.push((hierarchy.clone(), dir));
+        }
+        groups.set_limits(limits)
     }
 
     /// Removes the instance's groups, which must be empty.
@@ -200,28 +117,15 @@ impl InstanceGroups {
 #[derive(Debug)]
 pub struct SandboxGroups {
     members: Vec<(Hierarchy, PathBuf)>,
-}
-
-/// Which fact a descriptor of a control file tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StatKind {
-    /// Nanoseconds of processor time (version 1).
-    CpuNanos,
-    /// `usage_usec …` (version 2).
-    CpuStat,
-    PeakBytes,
-    /// `oom_kill N` among other lines.
-    OomKills,
-    /// `max N`: how often a process was refused.
-    PidsEvents,
+    /// The disk whose use is limited.
+    disk: Option<Disk>,
 }
 
 impl SandboxGroups {
     pub fn set_limits(&self, limits: &Limits) -> Result<(), StepError> {
         for (hierarchy, dir) in &self.members {
             for controller in &hierarchy.controllers {
-                set_limit(dir, *controller, hierarchy.version, limits)?;
+                limit::set_limit(dir, *controller, hierarchy.version, limits, self.disk.as_ref())?;
             }
         }
         Ok(())
@@ -236,31 +140,29 @@ impl SandboxGroups {
         self.members.iter().map(open).collect()
     }
 
-    /// Open control files that tell what the sandbox used.
-    pub fn stat_files(&self) -> Vec<(StatKind, OwnedFd)> {
+    /// Open control files that tell what the sandbox used. One that the kernel does not have is left out.
+    pub fn stat_files(&self) -> Result<Vec<(StatKind, OwnedFd)>, StepError> {
         let mut files = Vec::new();
         for (hierarchy, dir) in &self.members {
             for controller in &hierarchy.controllers {
-                for (kind, name) in stat_names(*controller, hierarchy.version) {
-                    if let Ok(file) = fs::File::open(dir.join(name)) {
-                        files.push((*kind, OwnedFd::from(file)));
+                for (kind, name) in stat::stat_names(*controller, hierarchy.version) {
+                    match fs::File::open(dir.join(name)) {
+                        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                        file => files.push((*kind, file.step(&format!("open {name}"))?.into())),
                     }
                 }
             }
         }
-        files
+        Ok(files)
     }
 
     /// What the kernel says the limits are: for the receipt.
     pub fn read_back(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut facts = serde_json::Map::new();
         for (hierarchy, dir) in &self.members {
-            for (name, file) in limit_names(hierarchy) {
-                if let Ok(text) = fs::read_to_string(dir.join(file)) {
-                    facts.insert((*name).to_owned(), text.trim().into());
-                }
-            }
+            limit::read_back(hierarchy, dir, self.disk.as_ref(), &mut facts);
         }
+        facts.entry("io").or_insert_with(|| "not limited: no cgroup controller for it".into());
         facts
     }
 
@@ -271,78 +173,29 @@ impl SandboxGroups {
     }
 }
 
-fn limit_names(hierarchy: &Hierarchy) -> Vec<(&'static str, &'static str)> {
-    let v1 = hierarchy.version == Version::V1;
-    let name = |c: &Controller| match c {
-        Controller::Memory if v1 => Some(("memory_bytes", "memory.limit_in_bytes")),
-        Controller::Memory => Some(("memory_bytes", "memory.max")),
-        Controller::Cpu if v1 => Some(("cpu_quota_us", "cpu.cfs_quota_us")),
-        Controller::Cpu => Some(("cpu_quota_us", "cpu.max")),
-        Controller::Pids => Some(("processes", "pids.max")),
-        Controller::Cpuacct | Controller::Io | Controller::Freezer => None,
-    };
-    hierarchy.controllers.iter().filter_map(name).collect()
-}
-
-fn stat_names(controller: Controller, version: Version) -> &'static [(StatKind, &'static str)] {
-    match (controller, version) {
-        (Controller::Memory, Version::V1) => {
-            &[(StatKind::PeakBytes, "memory.max_usage_in_bytes"), (StatKind::OomKills, "memory.oom_control")]
+/// Makes `atoll/<instance>`. Another instance that ends at this moment may remove `atoll` between two steps of ours;
+/// then we begin again.
+fn make_instance_dir(hierarchy: &Hierarchy, instance: &str) -> Result<(), StepError> {
+    let mut made = try_make_instance_dir(hierarchy, instance);
+    for _ in 1..TRIES {
+        match made {
+            Err(error) if error.errno == Errno::NOENT => made = try_make_instance_dir(hierarchy, instance),
+            // A group of version 1 or 2 that is just being removed refuses children.
+            Err(error) if error.errno == Errno::NODEV => made = try_make_instance_dir(hierarchy, instance),
+            _ => break,
         }
-        (Controller::Memory, Version::V2) => {
-            &[(StatKind::PeakBytes, "memory.peak"), (StatKind::OomKills, "memory.events")]
-        }
-        (Controller::Cpuacct, Version::V1) => &[(StatKind::CpuNanos, "cpuacct.usage")],
-        (Controller::Cpu, Version::V2) => &[(StatKind::CpuStat, "cpu.stat")],
-        (Controller::Pids, _) => &[(StatKind::PidsEvents, "pids.events")],
-        _ => &[],
     }
+    made
 }
 
-const CPU_PERIOD_US: u64 = 100_000;
-
-fn set_limit(dir: &Path, controller: Controller, version: Version, limits: &Limits) -> Result<(), StepError> {
-    let memory = limits.memory.get();
-    let quota = limits.cpus.get() * CPU_PERIOD_US / 1000;
-    match (controller, version) {
-        (Controller::Memory, Version::V1) => {
-            set_memory_v1(dir, memory)?;
-            write_optional(dir, "memory.swappiness", "0")?;
-            // TCP buffers are not counted in limit_in_bytes.
-            write_optional(dir, "memory.kmem.tcp.limit_in_bytes", &(memory / 8).to_string())
-        }
-        (Controller::Memory, Version::V2) => {
-            write_optional(dir, "memory.swap.max", "0")?;
-            write(dir, "memory.max", &memory.to_string())
-        }
-        (Controller::Cpu, Version::V1) => {
-            write(dir, "cpu.cfs_period_us", &CPU_PERIOD_US.to_string())?;
-            write(dir, "cpu.cfs_quota_us", &quota.to_string())
-        }
-        (Controller::Cpu, Version::V2) => write(dir, "cpu.max", &format!("{quota} {CPU_PERIOD_US}")),
-        // One more for the agent, which is a process of the group but not the user's.
-        (Controller::Pids, _) => write(dir, "pids.max", &(limits.processes.get() + 1).to_string()),
-        (Controller::Cpuacct | Controller::Io | Controller::Freezer, _) => Ok(()),
-    }
-}
-
-/// Memory and memory+swap must move in an order in which the first never exceeds the second.
-fn set_memory_v1(dir: &Path, memory: u64) -> Result<(), StepError> {
-    let value = memory.to_string();
-    if write(dir, "memory.limit_in_bytes", &value).is_ok() {
-        return write_optional(dir, "memory.memsw.limit_in_bytes", &value);
-    }
-    write_optional(dir, "memory.memsw.limit_in_bytes", &value)?;
-    write(dir, "memory.limit_in_bytes", &value)
-}
-
-fn write(dir: &Path, name: &str, value: &str) -> Result<(), StepError> {
-    fs::write(dir.join(name), value).step(&format!("set {name} to {value} in {}", dir.display()))
-}
-
-/// For files that a kernel may be built without: absent is fine, refused is not.
-fn write_optional(dir: &Path, name: &str, value: &str) -> Result<(), StepError> {
-    if dir.join(name).exists() { write(dir, name, value) } else { Ok(()) }
+fn try_make_instance_dir(hierarchy: &Hierarchy, instance: &str) -> Result<(), StepError> {
+    let ours = hierarchy.parent.join("atoll");
+    let dir = ours.join(instance);
+    delegate(&hierarchy.parent, hierarchy)?;
+    make_dir(&ours)?;
+    delegate(&ours, hierarchy)?;
+    make_dir(&dir)?;
+    delegate(&dir, hierarchy)
 }
 
 fn make_dir(dir: &Path) -> Result<(), StepError> {
@@ -352,19 +205,38 @@ fn make_dir(dir: &Path) -> Result<(), StepError> {
     }
 }
 
-/// Version 2: lets the children of `dir` have the controllers.
-fn delegate(dir: &Path, controllers: &[Controller]) -> Result<(), StepError> {
-    let name = |c: &Controller| match c {
-        Controller::Memory => Some("+memory"),
-        Controller::Cpu => Some("+cpu"),
-        Controller::Pids => Some("+pids"),
-        Controller::Io => Some("+io"),
-        Controller::Cpuacct | Controller::Freezer => None,
-    };
-    for word in controllers.iter().filter_map(name) {
-        write(dir, "cgroup.subtree_control", word)?;
+/// Version 2: lets the children of `dir` have the controllers. One that is on already is not asked for again: the
+/// kernel refuses that, too, where `dir` itself holds processes.
+fn delegate(dir: &Path, hierarchy: &Hierarchy) -> Result<(), StepError> {
+    if hierarchy.version == Version::V1 {
+        return Ok(());
+    }
+    let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+    for name in hierarchy.controllers.iter().filter_map(name_v2).filter(|name| !on.split_whitespace().any(|o| o == *name)) {
+        limit::write(dir, "cgroup.subtree_control", &format!("+{name}")).map_err(|error| explain(error, dir))?;
     }
     Ok(())
+}
+
+/// The kernel's bare "busy" means one thing here.
+fn explain(error: StepError, dir: &Path) -> StepError {
+    match error.errno {
+        Errno::BUSY => StepError {
+            what: format!("give limits to groups below {}, which itself holds processes; start Atoll with a cgroup of its own (`systemd-run --property=Delegate=yes`, or move the container's processes into a group below)", dir.display()),
+            errno: Errno::BUSY,
+        },
+        _ => error,
+    }
+}
+
+fn name_v2(controller: &Controller) -> Option<&'static str> {
+    match controller {
+        Controller::Memory => Some("memory"),
+        Controller::Cpu => Some("cpu"),
+        Controller::Pids => Some("pids"),
+        Controller::Io => Some("io"),
+        Controller::Cpuacct | Controller::Freezer => None,
+    }
 }
 
 /// Removes a group. The last process may still be on its way out, so the kernel is asked a few times.
@@ -376,20 +248,6 @@ fn remove_dir(dir: &Path) {
             }
             _ => return,
         }
-    }
-}
-
-/// Reads a number out of a control file's text.
-pub fn read_stat(kind: StatKind, text: &str) -> Option<u64> {
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.and_then(|value| value.trim().parse::<u64>().ok())
-    };
-    match kind {
-        StatKind::CpuNanos | StatKind::PeakBytes => text.trim().parse().ok(),
-        StatKind::CpuStat => field("usage_usec").map(|us| us * 1000),
-        StatKind::OomKills => field("oom_kill"),
-        StatKind::PidsEvents => field("max"),
     }
 }
 

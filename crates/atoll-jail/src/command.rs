@@ -3,7 +3,7 @@
 use crate::shell::AgentStart;
 use crate::step::{Step, StepError};
 use crate::sys::lockdown::{Lock, lock_down};
-use crate::sys::process::{Forked, exit_now, fork_with, lay_all};
+use crate::sys::process::{Forked, die_of_broken_pipes, exit_now, fork_with, lay_all};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -52,6 +52,7 @@ fn enter(agent: &AgentStart, cwd: &str, fds: &[OwnedFd]) -> Result<(), StepError
     rustix::process::chdir(cwd).step("enter the working directory")?;
     let ruleset = lay_all(fds, agent.ruleset.as_ref())?;
     nix::sys::signal::SigSet::empty().thread_set_mask().step("unblock signals")?;
+    die_of_broken_pipes();
     let filters = [agent.filters[0].as_slice(), agent.filters[1].as_slice()];
     let lock = Lock { off: agent.off, ruleset, filters: &filters, rlimits: &agent.rlimits, expendable: true };
     lock_down(&lock).map_err(|failed| StepError {

@@ -24,8 +24,12 @@ pub enum FilterError {
 pub struct Filters {
     /// Worn first: by the zygote, whose forks inherit it, and by each command of the agent.
     pub allow: Vec<u8>,
-    /// What every process of the user wears last.
+    /// What a command of the agent wears last.
     pub deny: Vec<u8>,
+    /// The same in two parts, for forks of a zygote: what the zygote wears itself,
+    pub inherited_deny: Vec<u8>,
+    /// and the few calls with which a fork enters its sandbox, refused when it is in.
+    pub entered_deny: Vec<u8>,
     /// What the agent itself wears: the deny-list less what it needs to lock its commands down.
     pub agent: Vec<u8>,
 }
@@ -36,8 +40,10 @@ impl Filters {
         let deny = read("deny", DENY)?;
         Ok(Self {
             allow: build("allow", allow.iter(), json!("allow"), json!({"errno": ENOSYS}))?,
-            deny: build("deny", deny.iter(), json!({"errno": EPERM}), json!("allow"))?,
-            agent: build("agent", deny.iter().filter(|r| !r.agent_needs), json!({"errno": EPERM}), json!("allow"))?,
+            deny: refuse("deny", deny.iter())?,
+            inherited_deny: refuse("inherited_deny", deny.iter().filter(|r| !r.entering))?,
+            entered_deny: refuse("entered_deny", deny.iter().filter(|r| r.entering))?,
+            agent: refuse("agent", deny.iter().filter(|r| !r.agent_needs))?,
         })
     }
 }
@@ -58,7 +64,7 @@ pub struct Rule {
     #[serde(default)]
     pub args: Vec<Arg>,
     pub values: Option<Values>,
-    /// Needed to enter a sandbox; `deny.toml` refuses it again.
+    /// Needed to enter a sandbox, and refused when inside.
     #[serde(default)]
     pub entering: bool,
     /// The agent's own filter leaves it out.
@@ -134,6 +140,10 @@ fn condition(index: u8, op: Value, value: u64) -> Value {
     json!({"index": index, "type": "dword", "op": op, "val": value})
 }
 
+fn refuse<'a>(name: &'static str, rules: impl Iterator<Item = &'a Rule>) -> Result<Vec<u8>, FilterError> {
+    build(name, rules, json!({"errno": EPERM}), json!("allow"))
+}
+
 fn build<'a>(
     name: &'static str,
     rules: impl Iterator<Item = &'a Rule>,
@@ -165,7 +175,7 @@ mod tests {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
         }
         let filters = Filters::compile().unwrap();
-        assert!([&filters.allow, &filters.deny, &filters.agent].iter().all(|f| f.len() > 100));
+        assert!([&filters.allow, &filters.deny, &filters.inherited_deny, &filters.entered_deny, &filters.agent].iter().all(|f| f.len() > 100));
         assert!(filters.allow.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
     }
 }

@@ -44,6 +44,17 @@ fn try_lock(path: &Path) -> Result<Option<Lock>, StepError> {
     }
 }
 
+/// The lock of a new instance. Another one that sweeps may hold it for a moment, to see whether we are alive.
+fn lock_own(path: &Path) -> Result<Lock, StepError> {
+    for _ in 0..1000 {
+        if let Some(lock) = try_lock(path)? {
+            return Ok(lock);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Err(rustix::io::Errno::EXIST).step("be the only instance of this name")
+}
+
 fn is_linked(file: rustix::fd::BorrowedFd<'_>, path: &Path) -> bool {
     match (fstat(file), rustix::fs::stat(path)) {
         (Ok(ours), Ok(named)) => (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino),
@@ -64,7 +75,7 @@ impl Instance {
         for dir in [run_dir.to_owned(), run_dir.join("slots")] {
             fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
         }
-        let lock = try_lock(&lock_path(run_dir, name))?.ok_or(rustix::io::Errno::EXIST).step("be the only instance of this name")?;
+        let lock = lock_own(&lock_path(run_dir, name))?;
         Ok(Self { name: name.to_owned(), run_dir: run_dir.to_owned(), _lock: lock })
     }
 
@@ -76,6 +87,10 @@ impl Instance {
             if instance != self.name && !is_alive(&self.run_dir, instance) {
                 fs::remove_dir_all(self.run_dir.join(format!("{instance}.spool"))).ok();
             }
+        }
+        for slot in fs::read_dir(self.run_dir.join("slots")).into_iter().flatten().flatten() {
+            // Taking the lock proves that nobody holds it; letting it go removes the file.
+            drop(try_lock(&slot.path()));
         }
     }
 
@@ -131,6 +146,27 @@ mod tests {
         alive.sweep();
         assert!(!alive.is_alive("dead"));
         assert!(!dir.join("dead.lock").exists() && !dir.join("dead.spool").exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn instances_may_begin_while_others_sweep() {
+        let dir = std::env::temp_dir().join(format!("atoll-begin-{}", std::process::id()));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let dir = &dir;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let one = Instance::announce(dir, &format!("{thread}-{round}")).unwrap();
+                        let slot = one.take_slot().unwrap();
+                        one.sweep();
+                        assert!(one.is_alive(&one.name));
+                        drop(slot);
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(dir.join("slots")).unwrap().count(), 0);
         fs::remove_dir_all(&dir).unwrap();
     }
 

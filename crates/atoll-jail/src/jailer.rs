@@ -13,7 +13,7 @@ pub use host::{Layer, NoWall, probe};
 use crate::cgroup::{self, InstanceGroups};
 use crate::channel::{self, ChannelError, next_fd};
 use crate::instance::Instance;
-use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, ToJailer};
+use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
 use crate::spawner::{FromSpawner, ToSpawner};
 use crate::step::chain;
 use atoll_core::SandboxId;
@@ -53,6 +53,8 @@ struct Jailer {
     instance: Instance,
     groups: Option<InstanceGroups>,
     templates: BTreeMap<u32, Template>,
+    /// Templates whose spawner has ended.
+    lost: BTreeMap<u32, TemplatePlan>,
     sandboxes: HashMap<SandboxId, Sandbox>,
 }
 
@@ -79,7 +81,7 @@ impl Jailer {
         let cgroups = groups.as_ref().map_or("none", |groups| groups.layout().kind());
         let host = HostFacts { mode, landlock_abi: crate::paths::kernel_abi(), cgroups: cgroups.to_owned() };
         tell(&FromJailer::Hello { host }, &[])?;
-        Ok(Self { mode, instance, groups, templates: BTreeMap::new(), sandboxes: HashMap::new() })
+        Ok(Self { mode, instance, groups, templates: BTreeMap::new(), lost: BTreeMap::new(), sandboxes: HashMap::new() })
     }
 
     fn serve(&mut self) -> Result<(), Fault> {
@@ -126,8 +128,12 @@ impl Jailer {
                 Ok(())
             }
             ToJailer::CreateSandbox { sandbox, template, limits } => {
-                let agent = next_fd(&mut fds)?;
-                if let Err(error) = self.create_sandbox(&sandbox, template, limits, &agent) {
+                let made = match next_fd(&mut fds) {
+                    Ok(agent) => self.create_sandbox(&sandbox, template, limits, &agent),
+                    // This process has no descriptor left: refused, and the others go on.
+                    Err(error) => Err(error.into()),
+                };
+                if let Err(error) = made {
                     self.forget(&sandbox);
                     tell(&FromJailer::SandboxFailed { sandbox, message: chain(error.as_ref()) }, &[])?;
                 }
@@ -150,8 +156,10 @@ impl Jailer {
                 Ok(())
             }
             ToJailer::Inspect { sandbox } => {
-                let pidfd = next_fd(&mut fds)?;
-                self.inspect(sandbox, &pidfd)
+                match next_fd(&mut fds) {
+                    Ok(pidfd) => self.inspect(sandbox, &pidfd),
+                    Err(error) => tell(&FromJailer::InspectFailed { sandbox, message: chain(&error) }, &[]),
+                }
             }
             ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
             ToJailer::RotateZygote { template } => match self.templates.get(&template) {
@@ -174,7 +182,10 @@ impl Jailer {
             received => received?,
         };
         match message {
-            FromSpawner::Up => Ok(()),
+            FromSpawner::Up => {
+                self.templates.entry(number).and_modify(|template| template.is_up = true);
+                Ok(())
+            }
             FromSpawner::Broken { message } => self.lose_template(number, &message),
             FromSpawner::ZygoteReady { facts } => tell(&FromJailer::ZygoteReady { template: number, facts }, &[]),
             FromSpawner::ZygoteDown { message } => tell(&FromJailer::ZygoteDown { template: number, message }, &[]),
@@ -202,9 +213,11 @@ impl Jailer {
         }
     }
 
-    /// A spawner is gone and all its sandboxes with it. The engine may open the template again.
+    /// A spawner is gone and all its sandboxes with it. The next sandbox gets another, if this one ever stood.
     fn lose_template(&mut self, number: u32, message: &str) -> Result<(), Fault> {
-        self.templates.remove(&number);
+        if let Some(lost) = self.templates.remove(&number).filter(|lost| lost.is_up) {
+            self.lost.insert(number, lost.plan.clone());
+        }
         let lost: Vec<SandboxId> =
             self.sandboxes.iter().filter(|(_, s)| s.template == number).map(|(id, _)| id.clone()).collect();
         for sandbox in lost {

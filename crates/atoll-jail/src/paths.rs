@@ -11,7 +11,7 @@ use rustix::fd::OwnedFd;
 use std::path::Path;
 
 /// Below this version Landlock lacks rights that we promise (truncate, and network rules for later).
-pub const MIN_ABI: u32 = 3;
+pub(crate) const MIN_ABI: u32 = 3;
 
 const READABLE: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/atoll", "/etc", "/data/input", "/dev"];

@@ -46,7 +46,7 @@ pub fn weaker_points(mode: Mode) -> Vec<String> {
     match mode {
         Mode::Root => Vec::new(),
         Mode::Rootless => vec![
-            "no cgroup: memory is limited per process (RLIMIT_DATA), processor share is not limited".into(),
+            "no cgroup: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited".into(),
             "one host user for all sandboxes: file ownership does not separate them, only mounts do".into(),
         ],
     }

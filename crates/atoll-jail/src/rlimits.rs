@@ -16,13 +16,21 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
         (libc::RLIMIT_SIGPENDING, Resource::Sigpending, 256),
         (libc::RLIMIT_NICE, Resource::Nice, 0),
         (libc::RLIMIT_RTPRIO, Resource::Rtprio, 0),
-        // Counted per user namespace: the back-up of the pids cgroup, and the limit where there is none.
-        (libc::RLIMIT_NPROC, Resource::Nproc, limits.processes.get() + 1),
+        (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, mode)),
     ];
     if mode == Mode::Rootless {
         wanted.push((libc::RLIMIT_DATA, Resource::Data, limits.memory.get()));
     }
     wanted.into_iter().map(|(number, resource, value)| bounded(number, resource, value)).collect()
+}
+
+/// Counted per user namespace: the limit where there is no pids cgroup. Where there is one it must refuse first,
+/// because only it tells us that it did.
+fn processes(limits: &Limits, mode: Mode) -> u64 {
+    match mode {
+        Mode::Root => limits.processes.get() * 2,
+        Mode::Rootless => limits.processes.get() + 1,
+    }
 }
 
 fn bounded(number: libc::__rlimit_resource_t, resource: Resource, value: u64) -> Rlimit {

@@ -16,7 +16,7 @@ use std::path::Path;
 /// One part of the host that sandboxes see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Part {
+pub(crate) enum Part {
     /// A mount; its descriptor travels beside the list, in order.
     Mount { at: String, directory: bool },
     /// A symbolic link, as the host has it (`/bin` -> `usr/bin`).

@@ -9,7 +9,7 @@ use crate::plan::{Mode, Wall, Walls};
 use crate::root::{attach, enter_root, mount_proc, mount_tmpfs};
 use crate::step::{Step, StepError, chain};
 use crate::sys::lockdown::{Lock, Off, lock_down};
-use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
+use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
 use crate::sys::process::{exit_now, join_own_keyring, loopback_up};
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,7 +22,7 @@ use std::fs;
 use std::path::Path;
 
 /// The one user of every sandbox.
-pub const SANDBOX_ID: u32 = 1000;
+pub(crate) const SANDBOX_ID: u32 = 1000;
 
 /// What the agent gets: its channel, and what it locks its commands down with.
 #[derive(Debug)]
@@ -133,7 +133,8 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
     mount_proc(&root.join("proc"), options)?;
     mount_scratch(plan, root)?;
     mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300))?;
-    enter_root(root)
+    enter_root(root)?;
+    seal_inputs()
 }
 
 /// One file system with one quota, shown at each place where the user may write.
@@ -202,7 +203,12 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")
 }
 
-/// Makes `/data/input` read-only: called in a helper that has joined the sandbox, after the last input.
+/// Opens `/data/input` for new mount points: called in a helper that has joined the sandbox, before user code.
+pub(crate) fn unseal_inputs() -> Result<(), StepError> {
+    clear_attributes(CWD, c"/data/input", READ_ONLY).step("unseal /data/input")
+}
+
+/// Makes `/data/input` read-only.
 pub(crate) fn seal_inputs() -> Result<(), StepError> {
     set_attributes(CWD, c"/data/input", READ_ONLY, false).step("seal /data/input")
 }

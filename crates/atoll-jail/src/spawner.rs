@@ -61,7 +61,7 @@ impl Spawner {
         let children = watch_children()?;
         let zygote = Zygote::new(plan.zygote.clone(), plan.walls.clone(), mode, plan.env.clone());
         let mut spawner = Self { plan: *plan, mode, filters, agent, children, zygote, sandboxes: HashMap::new() };
-        spawner.zygote.start(&spawner.filters)?;
+        spawner.zygote.start()?;
         tell(&FromSpawner::Up, &[])?;
         Ok(spawner)
     }
@@ -109,16 +109,22 @@ impl Spawner {
         match message {
             ToSpawner::Start { .. } => Err("the jailer sent a second plan".into()),
             ToSpawner::Sandbox { sandbox, host_id, limits } => {
-                let agent = next_fd(&mut fds)?;
-                self.make_sandbox(sandbox, host_id, limits, agent, fds.collect())
+                match next_fd(&mut fds) {
+                    Ok(agent) => self.make_sandbox(sandbox, host_id, limits, agent, fds.collect()),
+                    // This process has no descriptor left: refused, and the others go on.
+                    Err(error) => tell(&FromSpawner::SandboxFailed { sandbox, message: chain(&error) }, &[]),
+                }
             }
             ToSpawner::Context { sandbox, context } => {
-                let stdio = [next_fd(&mut fds)?, next_fd(&mut fds)?, next_fd(&mut fds)?];
-                self.start_context(sandbox, context, stdio)
+                let mut next = || next_fd(&mut fds);
+                match next().and_then(|control| Ok([control, next()?, next()?])) {
+                    Ok(stdio) => self.start_context(sandbox, context, stdio),
+                    Err(error) => tell(&FromSpawner::ContextFailed { sandbox, context, message: chain(&error) }, &[]),
+                }
             }
             ToSpawner::Attach { sandbox, limits, names } => self.attach(sandbox, limits, &names, fds.collect()),
             ToSpawner::End { sandbox } => self.end(&sandbox),
-            ToSpawner::Rotate => Ok(self.zygote.start(&self.filters)?),
+            ToSpawner::Rotate => self.zygote.rotate()?.into_iter().try_for_each(tell_event),
         }
     }
 
@@ -148,9 +154,12 @@ impl Spawner {
             let message = "the sandbox has ended".to_owned();
             return tell(&FromSpawner::ContextFailed { sandbox: id, context, message }, &[]);
         };
-        let fork = zygote::Fork::new(id, context, stdio, sandbox, self.mode)?;
-        let refused = self.zygote.request(fork)?;
-        refused.into_iter().try_for_each(tell_event)
+        match zygote::Fork::new(id.clone(), context, stdio, sandbox, self.mode) {
+            Ok(fork) => self.zygote.request(fork).into_iter().try_for_each(tell_event),
+            Err(error) => {
+                tell(&FromSpawner::ContextFailed { sandbox: id, context, message: chain(&error) }, &[])
+            }
+        }
     }
 
     fn attach(
@@ -197,8 +206,10 @@ impl Spawner {
                 tell(&FromSpawner::Ended { sandbox }, &[])?;
             } else if self.zygote.is(pid) {
                 let message = format!("the zygote ended (exit {code:?}, signal {signal:?})");
-                tell(&FromSpawner::ZygoteDown { message }, &[])?;
-                self.zygote.restart(&self.filters)?.into_iter().try_for_each(tell_event)?;
+                tell(&FromSpawner::ZygoteDown { message: message.clone() }, &[])?;
+                self.zygote.restart(&message)?.into_iter().try_for_each(tell_event)?;
+            } else if let Some(unsaid) = self.zygote.retire(pid) {
+                unsaid.into_iter().try_for_each(tell_event)?;
             } else if let Some((sandbox, context)) = self.zygote.forget(pid) {
                 tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
             }

@@ -11,7 +11,7 @@ pub struct StepError {
     pub errno: Errno,
 }
 
-pub trait Step<T> {
+pub(crate) trait Step<T> {
     /// Names the step that this result belongs to.
     fn step(self, what: &str) -> Result<T, StepError>;
 }

@@ -14,7 +14,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run code once in a fresh sandbox
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Build, list, show and remove templates
     Template(TemplateArgs),
     /// Show what this machine can do, layer by layer

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
-        Command::Run(args) => commands::run::run(args),
+        Command::Run(args) => commands::run::run(*args),
         Command::Template(args) => commands::template::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
     };

@@ -6,7 +6,10 @@ use atoll_tests::{run, run_json};
 #[test]
 fn prints_what_the_code_prints() {
     let ran = run(&["run", "-c", "print('hello')"]).unwrap();
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "hello\n", ""));
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (Some(0), "hello\n", "")
+    );
 }
 
 #[test]

@@ -1,3 +1,17 @@
 //! What people and their programs see: `atoll run`, contexts, limits, outcomes, bad input.
 
+mod answers;
+mod bad_input;
+mod bash;
+mod doctor;
+mod endings;
 mod first;
+mod inputs;
+mod interrupts;
+mod limits;
+mod python;
+mod room;
+mod rootless;
+mod run;
+mod strange;
+mod template;

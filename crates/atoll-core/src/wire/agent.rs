@@ -20,6 +20,10 @@ pub enum ToAgent {
     Collect { dir: String, max_files: u32 },
     /// How full the scratch files are.
     Scratch,
+    /// What all processes of the user use now: asked where there is no cgroup to read.
+    Usage,
+    /// End every process of the user.
+    KillAll,
 }
 
 /// Agent to engine.
@@ -38,6 +42,7 @@ pub enum FromAgent {
     Skipped { path: String, why: String },
     Collected { complete: bool },
     Scratch { free_bytes: u64, free_inodes: u64 },
+    Usage { memory_bytes: u64, cpu_ms: u64 },
 }
 
 pub fn encode<T: Serialize>(message: &T) -> Option<Vec<u8>> {

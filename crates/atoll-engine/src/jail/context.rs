@@ -1,6 +1,6 @@
 //! One running interpreter as the engine sees it: a control socket, two pipes, a pidfd. What comes out is hostile.
 
-use super::link::{JailError, nonblocking};
+use super::link::{JailError, watch};
 use atoll_core::ContextId;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
@@ -25,7 +25,7 @@ pub(crate) enum Interpreter {
 pub(crate) enum Happened {
     Said(FromKernel),
     /// A message above the bound went by.
-    TooLong(usize),
+    TooLong,
     /// A shell's command ended with this status.
     Status(i32),
     Stdout(Vec<u8>),
@@ -58,7 +58,6 @@ impl Context {
         stderr: OwnedFd,
         pidfd: OwnedFd,
     ) -> Result<Self, JailError> {
-        let watch = |fd| AsyncFd::new(nonblocking(fd)?).map_err(JailError::Start);
         Ok(Self {
             id,
             number,
@@ -154,7 +153,7 @@ impl Context {
             [(&self.stdout, Happened::Stdout as fn(Vec<u8>) -> Happened), (&self.stderr, Happened::Stderr)]
         {
             for _ in 0..MAX_DRAIN {
-                match pipe.as_ref().map(|pipe| read_now(pipe)) {
+                match pipe.as_ref().map(read_now) {
                     Some(Ok(bytes)) if !bytes.is_empty() => left.push(wrap(bytes)),
                     _ => break,
                 }
@@ -169,7 +168,7 @@ impl Context {
         }
         for frame in self.frames.feed(bytes) {
             match frame {
-                Frame::Skipped { bytes } => self.happened.push_back(Happened::TooLong(bytes)),
+                Frame::Skipped { .. } => self.happened.push_back(Happened::TooLong),
                 // What does not fit the protocol is dropped: user code can write to the socket, too.
                 Frame::Whole(body) => self.happened.extend(parse(&body).map(Happened::Said)),
             }

@@ -37,6 +37,8 @@ pub enum JailError {
     Claim(String),
     #[error("the agent of the sandbox does not answer")]
     Agent,
+    #[error("the sandbox has ended")]
+    Over,
 }
 
 /// Whether a template's interpreter can be forked from.
@@ -86,7 +88,7 @@ impl Link {
             child.wait().ok();
             exited.send_replace(true);
         });
-        let channel = Arc::new(AsyncFd::new(nonblocking(ours)?).map_err(JailError::Start)?);
+        let channel = Arc::new(watch(ours)?);
         let hello =
             ToJailer::Hello { generation: GENERATION, instance: instance.to_owned(), run_dir: run_dir.to_owned() };
         send_on(&channel, &hello, &[]).await?;
@@ -209,9 +211,11 @@ fn sandbox_of(message: &FromJailer) -> Option<&SandboxId> {
     }
 }
 
-pub(super) fn nonblocking(fd: OwnedFd) -> Result<OwnedFd, JailError> {
+/// Makes a descriptor non-blocking and has the runtime watch it.
+#[expect(deprecated, reason = "an OwnedFd names one open file for all its life, which is what the unsafe successor asks")]
+pub(super) fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
     rustix::io::ioctl_fionbio(&fd, true).map_err(|errno| JailError::Start(errno.into()))?;
-    Ok(fd)
+    AsyncFd::new(fd).map_err(JailError::Start)
 }
 
 async fn send_on<T: serde::Serialize>(

@@ -139,9 +139,19 @@ fn rewrite(list: &mut Value, tree: &Path) -> bool {
             }
             true
         });
+        fonts.sort_by_key(place_in_list);
         kept += fonts.len();
     }
     kept > 0
+}
+
+/// The list is in no order, but of two equal fonts the first is taken: matplotlib's own before those of the host.
+fn place_in_list(font: &Value) -> (bool, String, String) {
+    let path = font
+        .get("fname")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    (path.starts_with('/'), path.to_owned(), font.to_string())
 }
 
 /// matplotlib names its own fonts by paths below its data; those stay.
@@ -163,9 +173,9 @@ mod tests {
     fn paths_become_those_of_the_inside_and_others_go() {
         let mut list = json!({
             "ttflist": [
-                {"fname": "fonts/ttf/DejaVuSans.ttf"},
                 {"fname": "/t/tree/venv/f.otf"},
                 {"fname": "/usr/share/fonts/a.ttf"},
+                {"fname": "fonts/ttf/DejaVuSans.ttf"},
                 {"fname": "/home/someone/.fonts/b.ttf"},
             ],
             "afmlist": [],

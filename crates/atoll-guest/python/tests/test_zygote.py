@@ -29,7 +29,7 @@ class Zygote:
             preexec_fn=lambda: place_control(theirs.fileno()),
         )
         theirs.close()
-        self.control.send(json.dumps({"native": "fake", **config}).encode())
+        self.control.send(json.dumps({"native": "fake", "warm": True, **config}).encode())
         self.answer = json.loads(self.control.recv(1 << 16))
 
     def fork(self) -> Peer:
@@ -135,3 +135,12 @@ def test_a_missing_package_is_told(tmp_path: Path) -> None:
 def test_failing_warm_up_code_is_told(tmp_path: Path) -> None:
     zygote = Zygote(tmp_path, {"warm_up": "1/0"})
     assert zygote.answer["type"] == "failed" and "ZeroDivisionError" in zygote.answer["message"]
+
+
+def test_a_cold_zygote_runs_nothing_ahead(tmp_path: Path) -> None:
+    zygote = Zygote(tmp_path, {"warm": False, "warm_up": "1/0", "immortal": True})
+    assert zygote.answer["type"] == "ready" and zygote.answer["immortal"] == 0
+    peer = zygote.fork()
+    assert peer.run("6*7").text == "42"
+    peer.close()
+    zygote.stop()

@@ -32,7 +32,7 @@ pub struct Layer {
 }
 
 /// Root mode needs the real root with all ids; a root of a container's user namespace works like an ordinary user.
-pub fn mode() -> Mode {
+pub(super) fn mode() -> Mode {
     let all_ids = fs::read_to_string("/proc/self/uid_map")
         .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
     if rustix::process::geteuid().is_root() && all_ids { Mode::Root } else { Mode::Rootless }
@@ -47,7 +47,7 @@ pub fn probe() -> (Mode, Vec<Layer>) {
 /// Stops at the first required layer that is missing.
 pub(super) fn check(mode: Mode) -> Result<Option<Layout>, NoWall> {
     let (_, layers) = probe();
-    for layer in layers.into_iter().filter(|layer| layer.required && !layer.available) {
+    if let Some(layer) = layers.into_iter().find(|layer| layer.required && !layer.available) {
         let fix = layer.fix.unwrap_or_default();
         return Err(NoWall { layer: layer.name, message: layer.detail, fix });
     }

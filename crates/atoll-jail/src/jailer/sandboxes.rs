@@ -1,6 +1,6 @@
 //! What the jailer knows of each sandbox, and what it does for one: groups, claims, facts, the end.
 
-use super::{Fault, Jailer, tell};
+use super::{Fault, Jailer, Template, tell};
 use crate::cgroup::SandboxGroups;
 use crate::channel;
 use crate::plan::{FromJailer, InputPlan, Wall};
@@ -13,6 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(super) struct Sandbox {
     pub(super) template: u32,
     pub(super) groups: Option<SandboxGroups>,
+    pub(super) limits: Limits,
 }
 
 impl Jailer {
@@ -23,21 +24,39 @@ impl Jailer {
         limits: Limits,
         agent: &OwnedFd,
     ) -> Result<(), Fault> {
+        self.reopen(number)?;
         let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
         let host_id = template.next_host_id();
         let with_groups = self.groups.as_ref().filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
-        let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits)).transpose()?;
+        let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone())).transpose()?;
         let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
-        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups });
+        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups, limits });
         let members = members?.unwrap_or_default();
         let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&members).map(AsFd::as_fd).collect();
         let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits };
         Ok(channel::send(&template.channel, &order, &fds)?)
     }
 
+    /// A template whose spawner has ended gets another one.
+    fn reopen(&mut self, number: u32) -> Result<(), Fault> {
+        if let Some(plan) = self.lost.remove(&number) {
+            self.templates.insert(number, Template::open(plan, self.mode, &self.instance)?);
+        }
+        Ok(())
+    }
+
     pub(super) fn sandbox_is_ready(&mut self, id: SandboxId, _shell: Vec<OwnedFd>) -> Result<(), Fault> {
         let groups = self.sandboxes.get(&id).and_then(|sandbox| sandbox.groups.as_ref());
-        let (stats, files): (Vec<_>, Vec<_>) = groups.map(SandboxGroups::stat_files).unwrap_or_default().into_iter().unzip();
+        let files = match groups.map(SandboxGroups::stat_files).transpose() {
+            Ok(files) => files.unwrap_or_default(),
+            // What cannot be watched cannot be limited. Its groups go when its last process has.
+            Err(error) => {
+                let order = ToSpawner::End { sandbox: id.clone() };
+                self.to_spawner(&id, &order, &[])?;
+                return tell(&FromJailer::SandboxFailed { sandbox: id, message: chain(&error) }, &[]);
+            }
+        };
+        let (stats, files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
         let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         tell(&FromJailer::SandboxReady { sandbox: id, stats }, &fds)
     }
@@ -50,10 +69,11 @@ impl Jailer {
         inputs: &[InputPlan],
         proofs: &[OwnedFd],
     ) -> Result<(), Fault> {
-        let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
-        if let Some(groups) = &sandbox.groups {
+        let sandbox = self.sandboxes.get_mut(id).ok_or("there is no such sandbox")?;
+        if let Some(groups) = sandbox.groups.as_ref().filter(|_| sandbox.limits != limits) {
             groups.set_limits(&limits)?;
         }
+        sandbox.limits = limits;
         let mut trees = Vec::new();
         for (input, proof) in inputs.iter().zip(proofs) {
             let tree = take_tree(&input.path, false)?;

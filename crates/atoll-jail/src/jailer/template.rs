@@ -1,6 +1,7 @@
 //! One open template: its spawner process and its range of host ids.
 
 use super::Fault;
+use crate::cgroup::Disk;
 use crate::channel;
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
 use crate::plan::{Mode, TemplatePlan};
@@ -29,6 +30,10 @@ pub(super) struct Template {
     spawner: OwnedFd,
     mode: Mode,
     next_id: u32,
+    /// The disk that the template's files are read from, where there is one.
+    pub(super) disk: Option<Disk>,
+    /// The spawner has built its root and started its zygote.
+    pub(super) is_up: bool,
     /// Held as long as a process may have one of its ids.
     _slot: Option<Slot>,
 }
@@ -57,7 +62,8 @@ impl Template {
         let start = ToSpawner::Start { plan: Box::new(plan.clone()), parts, mode };
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
         channel::send(&ours, &start, &fds)?;
-        Ok(Self { channel: ours, plan, spawner, mode, next_id: FIRST_SANDBOX_ID, _slot: slot })
+        let disk = Disk::of(&plan.tree);
+        Ok(Self { channel: ours, plan, disk, is_up: false, spawner, mode, next_id: FIRST_SANDBOX_ID, _slot: slot })
     }
 
     /// An id of the template's user namespace for one more sandbox. Rootless there is only one.

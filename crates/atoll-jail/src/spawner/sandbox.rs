@@ -5,7 +5,7 @@ use crate::channel;
 use crate::filter::Filters;
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::attach;
-use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan, seal_inputs};
+use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan, seal_inputs, unseal_inputs};
 use crate::step::{Step, StepError, chain};
 use crate::sys::process::{Forked, exit_now, fork_with, join_namespaces};
 use atoll_core::Limits;
@@ -27,7 +27,6 @@ pub(super) struct Sandbox {
     pub(super) ruleset: Option<OwnedFd>,
     pub(super) cgroups: Vec<OwnedFd>,
     pub(super) limits: Limits,
-    sealed: bool,
 }
 
 /// What a new sandbox is made of.
@@ -66,14 +65,14 @@ impl Sandbox {
         if ruleset.is_err() {
             rustix::process::pidfd_send_signal(&shell, rustix::process::Signal::KILL).ok();
         }
-        Ok(Self { pid, shell, ruleset: ruleset?, cgroups, limits: order.limits, sealed: false })
+        Ok(Self { pid, shell, ruleset: ruleset?, cgroups, limits: order.limits })
     }
 
     /// Applies what is personal to a prepared sandbox: room for files, and the inputs.
     pub(super) fn attach(&mut self, limits: Limits, names: &[String], trees: &[OwnedFd]) -> Result<(), Fault> {
         let resize = (limits.scratch, limits.scratch_inodes) != (self.limits.scratch, self.limits.scratch_inodes);
         self.limits = limits;
-        if !resize && self.sealed && names.is_empty() {
+        if !resize && names.is_empty() {
             return Ok(());
         }
         let (ours, theirs) = channel::pair()?;
@@ -89,7 +88,6 @@ impl Sandbox {
                 drop(theirs);
                 let answer = channel::receive::<Option<String>>(&ours);
                 nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).ok();
-                self.sealed = true;
                 match answer?.0 {
                     None => Ok(()),
                     Some(message) => Err(message.into()),
@@ -126,6 +124,7 @@ fn join_and_attach(
         let options = format!("size={},nr_inodes={}", limits.scratch.get(), limits.scratch_inodes.get());
         mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options).step("resize the scratch files")?;
     }
+    unseal_inputs()?;
     for (name, tree) in names.iter().zip(trees) {
         let place = Path::new("/data/input").join(name);
         fs::write(&place, "").step(&format!("make room for the input {name}"))?;

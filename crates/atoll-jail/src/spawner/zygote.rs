@@ -10,6 +10,9 @@ use crate::sys::lockdown::{Off, Rlimit};
 use crate::sys::process::{Forked, exit_now, fork_with};
 use crate::sys::wire_bytes::{bytes_of, view};
 use atoll_core::SandboxId;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde_json::{Map, Value};
@@ -20,6 +23,8 @@ use std::ffi::CString;
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::SYS_CHROOT);
 /// A zygote that dies this often before it was ever ready is not started again.
 const MAX_FAILED_STARTS: u32 = 3;
+/// How long a zygote that is replaced may take to answer what it was asked. A fork takes milliseconds.
+const LAST_WORDS: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 pub(super) struct Zygote {
     plan: Option<ZygotePlan>,
@@ -31,7 +36,9 @@ pub(super) struct Zygote {
     /// Requests sent and not yet answered, by their number.
     asked: HashMap<u32, (SandboxId, u32)>,
     /// Live forks by pid.
-    forks: HashMap<i32, (SandboxId, u32)>,
+    forks: HashMap<i32, Child>,
+    /// Zygotes that were replaced and have not ended yet.
+    retired: Vec<i32>,
     next_number: u32,
     failed_starts: u32,
     last_failure: String,
@@ -39,8 +46,18 @@ pub(super) struct Zygote {
 
 struct Live {
     pid: i32,
+    pidfd: OwnedFd,
     channel: OwnedFd,
     ready: bool,
+    /// It has closed its channel and is on its way out.
+    hung_up: bool,
+}
+
+/// A fork that has been made: who it is for, and which zygote waits for its end.
+struct Child {
+    sandbox: SandboxId,
+    context: u32,
+    zygote: i32,
 }
 
 /// One fork to be made.
@@ -77,6 +94,11 @@ impl Fork {
         Ok(Self { sandbox: id, context, fds, rlimits: crate::rlimits::of(&sandbox.limits, mode) })
     }
 
+    fn fail(self, error: &ChannelError) -> Event {
+        let message = format!("the fork cannot be asked for: {}", crate::step::chain(error));
+        Event::Refused { sandbox: self.sandbox, context: self.context, message }
+    }
+
     fn refuse(self, why: &str) -> Event {
         let message = format!("the template's interpreter does not start: {why}");
         Event::Refused { sandbox: self.sandbox, context: self.context, message }
@@ -94,6 +116,7 @@ impl Zygote {
             waiting: VecDeque::new(),
             asked: HashMap::new(),
             forks: HashMap::new(),
+            retired: Vec::new(),
             next_number: 0,
             failed_starts: 0,
             last_failure: String::new(),
@@ -101,21 +124,38 @@ impl Zygote {
     }
 
     pub(super) fn channel(&self) -> Option<BorrowedFd<'_>> {
-        self.live.as_ref().map(|live| live.channel.as_fd())
+        self.live.as_ref().filter(|live| !live.hung_up).map(|live| live.channel.as_fd())
     }
 
     pub(super) fn is(&self, pid: i32) -> bool {
         self.live.as_ref().is_some_and(|live| live.pid == pid)
     }
 
+    /// A fork whose zygote is gone has ended.
     pub(super) fn forget(&mut self, pid: i32) -> Option<(SandboxId, u32)> {
-        self.forks.remove(&pid)
+        self.forks.remove(&pid).map(|child| (child.sandbox, child.context))
     }
 
-    /// Starts a zygote; one that lives is asked to go first. Its forks go on living.
-    pub(super) fn start(&mut self, _filters: &Filters) -> Result<(), StepError> {
+    /// Another zygote in place of the present one, which is heard out first. Its forks go on living.
+    pub(super) fn rotate(&mut self) -> Result<Vec<Event>, StepError> {
+        let events = self.hear_out(LAST_WORDS);
+        self.retired.extend(self.live.take().map(|live| live.pid));
+        self.failed_starts = 0;
+        self.start()?;
+        Ok(events)
+    }
+
+    /// Whether `pid` was a zygote that has been replaced; if so, what it left unsaid.
+    pub(super) fn retire(&mut self, pid: i32) -> Option<Vec<Event>> {
+        let at = self.retired.iter().position(|one| *one == pid)?;
+        self.retired.swap_remove(at);
+        Some(self.lost_forks(pid))
+    }
+
+    /// Starts a zygote.
+    pub(super) fn start(&mut self) -> Result<(), StepError> {
         let Some(plan) = self.plan.clone() else { return Ok(()) };
-        self.live = None;
+        self.last_failure.clear();
         let (ours, theirs) = channel::pair().map_err(|_| rustix::io::Errno::MFILE).step("make the zygote's channel")?;
         let config = Value::Object(plan.config.clone());
         channel::send(&ours, &config, &[]).map_err(|_| rustix::io::Errno::PIPE).step("configure the zygote")?;
@@ -126,34 +166,81 @@ impl Zygote {
                 eprintln_step(&failed);
                 exit_now(127)
             }
-            Forked::Parent { pid, .. } => self.live = Some(Live { pid, channel: ours, ready: false }),
+            Forked::Parent { pid, pidfd } => {
+                self.live = Some(Live { pid, pidfd, channel: ours, ready: false, hung_up: false });
+            }
         }
         Ok(())
     }
 
     /// After a death: another one. If it keeps dying before it is ready, who waits for a fork is told so.
-    pub(super) fn restart(&mut self, filters: &Filters) -> Result<Vec<Event>, StepError> {
-        let was_ready = self.live.as_ref().is_some_and(|live| live.ready);
+    pub(super) fn restart(&mut self, how: &str) -> Result<Vec<Event>, StepError> {
+        let mut events = self.hear_out(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let dead = self.live.take();
+        let was_ready = dead.as_ref().is_some_and(|live| live.ready);
+        events.extend(dead.into_iter().flat_map(|dead| self.lost_forks(dead.pid)));
         self.failed_starts = if was_ready { 0 } else { self.failed_starts + 1 };
-        self.live = None;
         if self.failed_starts < MAX_FAILED_STARTS {
-            self.start(filters)?;
-            return Ok(Vec::new());
+            self.start()?;
+            return Ok(events);
+        }
+        if self.last_failure.is_empty() {
+            self.last_failure = how.to_owned();
         }
         let why = &self.last_failure;
-        Ok(self.waiting.drain(..).map(|fork| fork.refuse(why)).collect())
+        events.extend(self.waiting.drain(..).map(|fork| fork.refuse(why)));
+        Ok(events)
     }
 
-    pub(super) fn request(&mut self, fork: Fork) -> Result<Option<Event>, ChannelError> {
+    /// Takes what the present zygote has said or says within `patience`; what it was asked and did not answer failed.
+    fn hear_out(&mut self, patience: Timespec) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(live) = self.live.as_ref().filter(|live| live.ready && !live.hung_up) {
+            let patience = if self.asked.is_empty() { Timespec { tv_sec: 0, tv_nsec: 0 } } else { patience };
+            let mut fds = [PollFd::from_borrowed_fd(live.channel.as_fd(), PollFlags::IN)];
+            match poll(&mut fds, Some(&patience)) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Ok(ready) if ready > 0 => {}
+                _ => break,
+            }
+            match channel::receive_bytes(&live.channel) {
+                Ok((body, fds)) => events.extend(self.hear_reply(&body, fds)),
+                Err(_) => break,
+            }
+        }
+        events.extend(self.fail_asked());
+        events
+    }
+
+    /// Forks of a dead zygote are our children now. One that is not has ended and was reaped by the zygote, which
+    /// could not say so any more.
+    fn lost_forks(&mut self, zygote: i32) -> Vec<Event> {
+        let pids: Vec<i32> = self.forks.iter().filter(|(_, child)| child.zygote == zygote).map(|(pid, _)| *pid).collect();
+        pids.into_iter().filter_map(|pid| self.lost_fork(pid)).collect()
+    }
+
+    fn lost_fork(&mut self, pid: i32) -> Option<Event> {
+        let (code, signal) = match waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(_, code)) => (Some(code), None),
+            Ok(WaitStatus::Signaled(_, signal, _)) => (None, Some(signal as i32)),
+            Ok(_) => return None,
+            Err(_) => (None, None),
+        };
+        let Child { sandbox, context, .. } = self.forks.remove(&pid)?;
+        Some(Event::Exited { sandbox, context, code, signal })
+    }
+
+    pub(super) fn request(&mut self, fork: Fork) -> Vec<Event> {
         if self.live.is_none() {
-            return Ok(Some(fork.refuse(&self.last_failure)));
+            return vec![fork.refuse(&self.last_failure)];
         }
         self.waiting.push_back(fork);
-        self.send_waiting().map(|()| None)
+        self.send_waiting()
     }
 
-    fn send_waiting(&mut self) -> Result<(), ChannelError> {
-        let Some(live) = self.live.as_ref().filter(|live| live.ready) else { return Ok(()) };
+    fn send_waiting(&mut self) -> Vec<Event> {
+        let mut refused = Vec::new();
+        let Some(live) = self.live.as_ref().filter(|live| live.ready) else { return refused };
         while let Some(fork) = self.waiting.pop_front() {
             let number = self.next_number;
             self.next_number = self.next_number.wrapping_add(1);
@@ -163,26 +250,23 @@ impl Zygote {
             let request = ForkRequest { magic: MAGIC, context: number, rlimit_count: count, _pad: 0, rlimits };
             let fds: Vec<_> = fork.fds.iter().map(AsFd::as_fd).collect();
             match channel::send_bytes(&live.channel, bytes_of(&request), &fds) {
+                Ok(()) => drop(self.asked.insert(number, (fork.sandbox, fork.context))),
                 // The zygote has died; its end is reaped next, and the request goes to its successor.
                 Err(ChannelError::Closed) => {
                     self.waiting.push_front(fork);
-                    return Ok(());
+                    break;
                 }
-                sent => sent?,
+                Err(error) => refused.push(fork.fail(&error)),
             }
-            self.asked.insert(number, (fork.sandbox, fork.context));
         }
-        Ok(())
+        refused
     }
 
     /// What the zygote has said. Its first message tells whether it is warm; then it is armed.
     pub(super) fn hear(&mut self, filters: &Filters) -> Result<Vec<Event>, ChannelError> {
         let Some(live) = &mut self.live else { return Ok(Vec::new()) };
         let (body, fds) = match channel::receive_bytes(&live.channel) {
-            // Its death is reaped by pid; until then there is nothing more to hear.
-            Err(ChannelError::Closed) => {
-                return Ok(self.fail_asked());
-            }
+            Err(ChannelError::Closed) => return Ok(self.hang_up()),
             received => received?,
         };
         if live.ready {
@@ -194,11 +278,15 @@ impl Zygote {
             self.last_failure = message.to_owned();
             return Ok(vec![Event::Failed(message.to_owned())]);
         }
-        arm(&live.channel, filters, self.walls.bits())?;
+        match arm(&live.channel, filters, self.walls.bits()) {
+            Err(ChannelError::Closed) => return Ok(self.hang_up()),
+            armed => armed?,
+        }
         live.ready = true;
         self.failed_starts = 0;
-        self.send_waiting()?;
-        Ok(vec![Event::Ready(first)])
+        let mut events = vec![Event::Ready(first)];
+        events.extend(self.send_waiting());
+        Ok(events)
     }
 
     fn hear_reply(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Option<Event> {
@@ -206,11 +294,12 @@ impl Zygote {
         match reply.kind {
             ForkReply::FORKED => {
                 let (sandbox, context) = self.asked.remove(&reply.context)?;
-                self.forks.insert(reply.pid, (sandbox.clone(), context));
+                let zygote = self.live.as_ref()?.pid;
+                self.forks.insert(reply.pid, Child { sandbox: sandbox.clone(), context, zygote });
                 fds.into_iter().next().map(|pidfd| Event::Forked { sandbox, context, pidfd })
             }
             ForkReply::EXITED => {
-                let (sandbox, context) = self.forks.remove(&reply.pid)?;
+                let Child { sandbox, context, .. } = self.forks.remove(&reply.pid)?;
                 let (code, signal) = wait_status(reply.value);
                 Some(Event::Exited { sandbox, context, code, signal })
             }
@@ -222,18 +311,21 @@ impl Zygote {
         }
     }
 
-    /// Requests that a dead zygote never answered. The channel is closed so that it is not polled again.
-    fn fail_asked(&mut self) -> Vec<Event> {
-        let message = "the zygote ended while forking".to_owned();
-        if let Some(live) = &mut self.live
-            && let Ok((silent, _)) = channel::pair()
-        {
-            live.channel = silent;
+    /// The zygote has closed its channel. It is on its way out, or is helped; its end is reaped by pid.
+    fn hang_up(&mut self) -> Vec<Event> {
+        if let Some(live) = &mut self.live {
+            live.hung_up = true;
+            rustix::process::pidfd_send_signal(&live.pidfd, rustix::process::Signal::KILL).ok();
         }
-        self.asked
-            .drain()
-            .map(|(_, (sandbox, context))| Event::Refused { sandbox, context, message: message.clone() })
-            .collect()
+        self.fail_asked()
+    }
+
+    /// Requests that a dead zygote never answered.
+    fn fail_asked(&mut self) -> Vec<Event> {
+        let refused = |(_, (sandbox, context))| {
+            Event::Refused { sandbox, context, message: "the zygote ended while forking".to_owned() }
+        };
+        self.asked.drain().map(refused).collect()
     }
 }
 
@@ -244,11 +336,17 @@ fn wait_status(status: i32) -> (Option<i32>, Option<i32>) {
 
 fn arm(channel: &OwnedFd, filters: &Filters, off: Off) -> Result<(), ChannelError> {
     let seccomp = !off.has(Off::SECCOMP);
-    let none = Vec::new();
-    let (inherited, last) = if seccomp { (&filters.allow, &filters.deny) } else { (&none, &none) };
-    let length = |bytes: &Vec<u8>| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let arm = Arm { magic: MAGIC, off: off.0, inherited_bytes: length(inherited), final_bytes: length(last) };
-    let body = [bytes_of(&arm), inherited, last].concat();
+    let all = [&filters.allow, &filters.inherited_deny, &filters.entered_deny];
+    let [allow, deny, last] = all.map(|filter| if seccomp { filter.as_slice() } else { &[] });
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let arm = Arm {
+        magic: MAGIC,
+        off: off.0,
+        allow_bytes: length(allow),
+        deny_bytes: length(deny),
+        final_bytes: length(last),
+    };
+    let body = [bytes_of(&arm), allow, deny, last].concat();
     channel::send_bytes(channel, &body, &[])
 }
 

@@ -5,27 +5,28 @@
 use super::lockdown::Rlimit;
 use core::ffi::c_int;
 
-pub const MAGIC: u32 = 0x4154_4c31;
-pub const MAX_FDS: usize = 16;
-pub const MAX_RLIMITS: usize = 16;
-pub const MAX_FILTER_BYTES: usize = 32 << 10;
+pub(crate) const MAGIC: u32 = 0x4154_4c31;
+pub(crate) const MAX_FDS: usize = 16;
+pub(crate) const MAX_RLIMITS: usize = 16;
+pub(crate) const MAX_FILTER_BYTES: usize = 32 << 10;
 
 /// Descriptors beside a [`ForkRequest`], in this order; cgroup membership files follow.
-pub const FD_SHELL: usize = 0;
-pub const FD_CONTROL: usize = 1;
-pub const FD_STDOUT: usize = 2;
-pub const FD_STDERR: usize = 3;
-pub const FD_RULESET: usize = 4;
-pub const FD_CGROUPS: usize = 5;
+pub(crate) const FD_SHELL: usize = 0;
+pub(crate) const FD_CONTROL: usize = 1;
+pub(crate) const FD_STDOUT: usize = 2;
+pub(crate) const FD_STDERR: usize = 3;
+pub(crate) const FD_RULESET: usize = 4;
+pub(crate) const FD_CGROUPS: usize = 5;
 
 /// Spawner to zygote, once: the filters that every fork will wear. Zero lengths only when the wall is off.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Arm {
+pub(crate) struct Arm {
     pub magic: u32,
     pub off: u32,
-    /// Installed in the zygote itself and inherited by every fork.
-    pub inherited_bytes: u32,
+    /// Two programs for the zygote itself, inherited by every fork: what is allowed, then what is refused.
+    pub allow_bytes: u32,
+    pub deny_bytes: u32,
     /// Installed by each fork as its last step.
     pub final_bytes: u32,
 }
@@ -33,7 +34,7 @@ pub struct Arm {
 /// Spawner to zygote: one more fork, into this sandbox.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct ForkRequest {
+pub(crate) struct ForkRequest {
     pub magic: u32,
     pub context: u32,
     pub rlimit_count: u32,
@@ -44,7 +45,7 @@ pub struct ForkRequest {
 /// Zygote to spawner. A pidfd comes beside `FORKED`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct ForkReply {
+pub(crate) struct ForkReply {
     pub magic: u32,
     pub kind: u32,
     pub context: u32,
@@ -54,7 +55,7 @@ pub struct ForkReply {
 }
 
 impl ForkReply {
-    pub const FORKED: u32 = 1;
-    pub const EXITED: u32 = 2;
-    pub const REFUSED: u32 = 3;
+    pub(crate) const FORKED: u32 = 1;
+    pub(crate) const EXITED: u32 = 2;
+    pub(crate) const REFUSED: u32 = 3;
 }

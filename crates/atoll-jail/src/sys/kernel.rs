@@ -1,7 +1,7 @@
 //! Questions to the kernel that have no file.
 
 /// The Landlock version that this kernel offers; negative or zero is none.
-pub fn landlock_abi() -> i32 {
+pub(crate) fn landlock_abi() -> i32 {
     const LANDLOCK_CREATE_RULESET_VERSION: u32 = 1;
     // SAFETY: with the VERSION flag the kernel takes a null attribute of size zero and only returns a number.
     let abi = unsafe {

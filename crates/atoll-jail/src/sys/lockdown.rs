@@ -9,24 +9,24 @@ use core::ffi::c_int;
 
 /// Walls that a test has switched off, as bits. Zero is the only value that the product uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Off(pub u32);
+pub(crate) struct Off(pub u32);
 
 impl Off {
-    pub const LANDLOCK: u32 = 1;
-    pub const SECCOMP: u32 = 2;
-    pub const CAPABILITIES: u32 = 4;
-    pub const NO_NEW_PRIVS: u32 = 8;
-    pub const RLIMITS: u32 = 16;
-    pub const KEYRING: u32 = 32;
+    pub(crate) const LANDLOCK: u32 = 1;
+    pub(crate) const SECCOMP: u32 = 2;
+    pub(crate) const CAPABILITIES: u32 = 4;
+    pub(crate) const NO_NEW_PRIVS: u32 = 8;
+    pub(crate) const RLIMITS: u32 = 16;
+    pub(crate) const KEYRING: u32 = 32;
 
-    pub fn has(self, bit: u32) -> bool {
+    pub(crate) fn has(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
 }
 
 /// What one process is locked down with.
 #[derive(Debug)]
-pub struct Lock<'a> {
+pub(crate) struct Lock<'a> {
     pub off: Off,
     /// A Landlock ruleset made inside the sandbox; -1 only when the wall is off.
     pub ruleset: c_int,
@@ -39,21 +39,21 @@ pub struct Lock<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Rlimit {
+pub(crate) struct Rlimit {
     pub resource: u64,
     pub soft: u64,
     pub hard: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub(crate) struct Failed {
     pub step: u32,
     pub errno: c_int,
 }
 
 /// A file that plain permissions let everybody read and that no Landlock rule covers.
 /// If it opens after the lock-down, Landlock is not there.
-pub const CANARY: &core::ffi::CStr = c"/run/landlock/canary";
+pub(crate) const CANARY: &core::ffi::CStr = c"/run/landlock/canary";
 
 const PR_SET_DUMPABLE: usize = 4;
 const PR_CAPBSET_DROP: usize = 24;
@@ -69,7 +69,7 @@ const EINVAL: c_int = 22;
 const EACCES: c_int = 13;
 
 /// Runs every step. The ids, descriptors and namespaces must already be those of the sandbox.
-pub fn lock_down(lock: &Lock<'_>) -> Result<(), Failed> {
+pub(crate) fn lock_down(lock: &Lock<'_>) -> Result<(), Failed> {
     step(20, set_rlimits(lock))?;
     step(21, drop_capabilities(lock.off))?;
     step(22, join_own_keyring(lock.off))?;
@@ -95,7 +95,7 @@ pub fn lock_down(lock: &Lock<'_>) -> Result<(), Failed> {
     Ok(())
 }
 
-pub fn step<T>(step: u32, result: Result<T, c_int>) -> Result<T, Failed> {
+pub(crate) fn step<T>(step: u32, result: Result<T, c_int>) -> Result<T, Failed> {
     result.map_err(|errno| Failed { step, errno })
 }
 
@@ -105,8 +105,9 @@ fn set_rlimits(lock: &Lock<'_>) -> Result<(), c_int> {
     }
     for limit in lock.rlimits {
         let pair = [limit.soft, limit.hard];
+        let resource = usize::try_from(limit.resource).map_err(|_| EINVAL)?;
         // SAFETY: `pair` is the struct rlimit64 that prlimit64 reads; it lives until the call returns.
-        unsafe { call(nr::PRLIMIT64, [0, limit.resource as usize, pair.as_ptr() as usize, 0, 0]) }?;
+        unsafe { call(nr::PRLIMIT64, [0, resource, pair.as_ptr() as usize, 0, 0]) }?;
     }
     Ok(())
 }
@@ -178,7 +179,7 @@ fn canary_is_out_of_reach() -> Result<(), c_int> {
     }
 }
 
-pub fn open_read(path: &core::ffi::CStr) -> Result<c_int, c_int> {
+pub(crate) fn open_read(path: &core::ffi::CStr) -> Result<c_int, c_int> {
     const AT_FDCWD: usize = (-100isize).cast_unsigned();
     const O_CLOEXEC: usize = 0o2_000_000;
     // SAFETY: `path` is a NUL-terminated string that outlives the call.
@@ -187,7 +188,7 @@ pub fn open_read(path: &core::ffi::CStr) -> Result<c_int, c_int> {
 }
 
 /// Installs one seccomp program for this thread, the only one of the process.
-pub fn install_filter(instructions: &[u8]) -> Result<(), c_int> {
+pub(crate) fn install_filter(instructions: &[u8]) -> Result<(), c_int> {
     if instructions.is_empty() {
         return Err(EINVAL);
     }

@@ -2,13 +2,13 @@
 #![expect(unsafe_code, reason = "system calls without a safe wrapper; every other file of Atoll forbids unsafe")]
 
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
-pub mod fork_wire;
+pub(crate) mod fork_wire;
 mod kernel;
-pub mod lockdown;
-pub mod mounts;
-pub mod process;
+pub(crate) mod lockdown;
+pub(crate) mod mounts;
+pub(crate) mod process;
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 mod raw;
 pub(crate) mod wire_bytes;
 
-pub use kernel::landlock_abi;
+pub(crate) use kernel::landlock_abi;

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 /// Which side of a fork we are on.
 #[derive(Debug)]
-pub enum Forked {
+pub(crate) enum Forked {
     Child,
     Parent { pid: i32, pidfd: OwnedFd },
 }
@@ -28,7 +28,7 @@ struct CloneArgs {
 ///
 /// The caller's process must have one thread: a copy of another thread's held lock would never open.
 /// Jailer, spawner and agent are such processes; they check it when they start.
-pub fn fork_with(namespaces: u64) -> Result<Forked, Errno> {
+pub(crate) fn fork_with(namespaces: u64) -> Result<Forked, Errno> {
     let mut pidfd: i32 = -1;
     let args = CloneArgs {
         flags: namespaces | libc::CLONE_PIDFD.cast_unsigned() as u64,
@@ -49,33 +49,39 @@ pub fn fork_with(namespaces: u64) -> Result<Forked, Errno> {
 }
 
 /// Joins the namespaces of the process behind `pidfd`, all in one call.
-pub fn join_namespaces(pidfd: BorrowedFd<'_>, namespaces: i32) -> Result<(), Errno> {
+pub(crate) fn join_namespaces(pidfd: BorrowedFd<'_>, namespaces: i32) -> Result<(), Errno> {
     // SAFETY: setns takes a descriptor and flags; no memory is involved.
     let result = unsafe { libc::setns(pidfd.as_raw_fd(), namespaces) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 /// Ends the process at once, without the exit handlers of the process it was forked from.
-pub fn exit_now(code: i32) -> ! {
+pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
+/// Gives SIGPIPE its usual effect again, which Rust's runtime has switched off and exec would pass on.
+pub(crate) fn die_of_broken_pipes() {
+    // SAFETY: signal takes a number and SIG_DFL; no handler of ours is involved.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
 /// Switches the loopback interface of this network namespace on.
-pub fn loopback_up() -> Result<(), Errno> {
+pub(crate) fn loopback_up() -> Result<(), Errno> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: ifreq is a plain C struct; all zeros is a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name[0] = b'l'.cast_signed();
     request.ifr_name[1] = b'o'.cast_signed();
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
+    request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(|_| Errno::INVAL)?;
     // SAFETY: `request` is the ifreq that SIOCSIFFLAGS reads; it outlives the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
 /// Gives the process a new, empty session keyring.
-pub fn join_own_keyring() {
+pub(crate) fn join_own_keyring() {
     // SAFETY: KEYCTL_JOIN_SESSION_KEYRING with a null name reads no memory.
     unsafe { libc::syscall(libc::SYS_keyctl, 1, 0) };
 }
@@ -85,7 +91,7 @@ pub(super) fn last_errno() -> Errno {
 }
 
 /// Closes every descriptor from `first` up to, but not including, `end`.
-pub fn close_from(first: u32, end: u32) -> Result<(), crate::step::StepError> {
+pub(crate) fn close_from(first: u32, end: u32) -> Result<(), crate::step::StepError> {
     use crate::step::Step;
     if first >= end {
         return Ok(());
@@ -97,7 +103,7 @@ pub fn close_from(first: u32, end: u32) -> Result<(), crate::step::StepError> {
 }
 
 /// Makes `channel` descriptor 3, kept over exec, and closes everything above.
-pub fn lay_and_close(channel: OwnedFd) -> Result<(), crate::step::StepError> {
+pub(crate) fn lay_and_close(channel: OwnedFd) -> Result<(), crate::step::StepError> {
     use crate::step::Step;
     // SAFETY: dup2 takes two numbers; descriptor 3 has no owner in the process that is about to exec.
     let laid = unsafe { libc::dup2(channel.as_raw_fd(), 3) };
@@ -114,7 +120,7 @@ pub fn lay_and_close(channel: OwnedFd) -> Result<(), crate::step::StepError> {
 }
 
 /// Makes `channel` descriptor 0 and closes everything above 2.
-pub fn lay_stdin(channel: OwnedFd) -> Result<(), crate::step::StepError> {
+pub(crate) fn lay_stdin(channel: OwnedFd) -> Result<(), crate::step::StepError> {
     use crate::step::Step;
     rustix::stdio::dup2_stdin(&channel).step("lay the channel")?;
     std::mem::forget(channel);
@@ -122,7 +128,7 @@ pub fn lay_stdin(channel: OwnedFd) -> Result<(), crate::step::StepError> {
 }
 
 /// Lays `fds` as 0, 1, 2 …, closes everything else, and returns the number of the ruleset (close-on-exec), or -1.
-pub fn lay_all(fds: &[OwnedFd], ruleset: Option<&OwnedFd>) -> Result<i32, crate::step::StepError> {
+pub(crate) fn lay_all(fds: &[OwnedFd], ruleset: Option<&OwnedFd>) -> Result<i32, crate::step::StepError> {
     use crate::step::Step;
     const BASE: i32 = 200;
     let count = i32::try_from(fds.len()).unwrap_or(0);

@@ -77,25 +77,28 @@ impl Zygote {
     fn arm(&mut self) -> Result<(), Failed> {
         self.own_pid_namespace = step(2, open_read(c"/proc/self/ns/pid"))?;
         self.child_signals = step(3, block_child_signals())?;
-        let mut bytes = [0u8; size_of::<Arm>() + 2 * MAX_FILTER_BYTES];
+        let mut bytes = [0u8; size_of::<Arm>() + 3 * MAX_FILTER_BYTES];
         let mut fds = [-1; MAX_FDS];
         let (length, _) = step(4, message::receive(CONTROL, &mut bytes, &mut fds))?;
         let arm: Arm = message::view(&bytes[..length]).ok_or(Failed { step: 5, errno: EPROTO })?;
-        let (inherited, last) = (arm.inherited_bytes as usize, arm.final_bytes as usize);
         let start = size_of::<Arm>();
-        if arm.magic != MAGIC || length != start + inherited + last || last > MAX_FILTER_BYTES {
+        let deny = start + arm.allow_bytes as usize;
+        let fin = deny + arm.deny_bytes as usize;
+        let last = arm.final_bytes as usize;
+        if arm.magic != MAGIC || length != fin + last || last > MAX_FILTER_BYTES {
             return Err(Failed { step: 5, errno: EPROTO });
         }
         self.off = Off(arm.off);
         self.final_bytes = last;
-        self.final_filter[..last].copy_from_slice(&bytes[start + inherited..length]);
+        self.final_filter[..last].copy_from_slice(&bytes[fin..length]);
         // Not dumpable: no fork can read the zygote, whatever its uid.
         step(6, number_call(nr::PRCTL, [4, 0, 0, 0, 0]))?;
         if !self.off.has(Off::NO_NEW_PRIVS) {
             step(7, number_call(nr::PRCTL, [38, 1, 0, 0, 0]))?;
         }
         if !self.off.has(Off::SECCOMP) {
-            step(8, install_filter(&bytes[start..start + inherited]))?;
+            step(8, install_filter(&bytes[start..deny]))?;
+            step(8, install_filter(&bytes[deny..fin]))?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
 }
 
 async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, SavedFiles), EngineError> {
-    let spec = SandboxSpec { limits: request.limits, inputs: request.inputs.clone(), env: request.env.clone() };
+    let spec = SandboxSpec { limits: request.limits, inputs: request.inputs.clone(), env: request.env.clone(), start: Some(request.language) };
     let mut sandbox = engine.create(spec).await?;
     let interrupt = interrupt_on_signals();
     let json = request.json;

@@ -1,0 +1,17 @@
+# Claim: Landlock alone still denies: a file that mounts and modes let everybody read cannot be opened.
+# Expected: EACCES for the canary, by path, by directory descriptor and through /proc/self/root; stat still works.
+# Control: without Landlock the canary opens. Safe: a file of the frame made for this.
+path = "/run/landlock/canary"
+facts["open"] = read_one(path)
+facts["through /proc/self/root"] = read_one("/proc/self/root" + path)
+facts["through /proc/self/cwd"] = read_one("/proc/self/cwd/../.." + path)
+d = os.open("/run/landlock", os.O_RDONLY | os.O_DIRECTORY)
+facts["openat"] = tried(lambda: os.close(os.open("canary", os.O_RDONLY, dir_fd=d)))
+os.chdir("/run/landlock")
+facts["from its directory"] = read_one("canary")
+pfd = os.open(path, os.O_PATH)
+facts["reopen an O_PATH descriptor"] = opened(f"/proc/self/fd/{pfd}")
+facts["execute"] = tried(os.execv, path, ["x"])
+os.chdir("/home/user")
+twin("the file is there, with a mode for all", os.stat(path).st_mode & 0o444 == 0o444)
+report()

@@ -1,0 +1,20 @@
+# Claim: no signal leaves the sandbox's own processes: not to PID 1, not by pidfd, queue or thread call.
+# Expected: EPERM (Landlock's signal scope), ESRCH for others.
+# Control: without Landlock signal 0 reaches PID 1 by each call. Safe: signal 0 does nothing.
+info = ctypes.create_string_buffer(128)
+ctypes.memmove(info, (ctypes.c_int * 3)(0, 0, -1), 12)
+facts["kill 1"] = call(62, 1, 0)
+facts["tgkill 1"] = call(234, 1, 1, 0)
+facts["tkill 1"] = call(200, 1, 0)
+facts["queue 1"] = call(129, 1, 0, info)
+fd, code = raw(434, 1, 0)
+facts["pidfd 1"] = call(424, fd, 0, None, 0) if fd >= 0 else word(code)
+for pid in [0x7FFF, 99]:
+    facts[f"kill {pid}"] = call(62, pid, 0)
+child = os.fork()
+if child == 0:
+    time.sleep(20)
+    os._exit(0)
+twin("an own child can be signalled", call(62, child, 9) == "ok")
+os.waitpid(child, 0)
+report()

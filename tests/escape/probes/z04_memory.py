@@ -1,0 +1,33 @@
+# Claim: nothing of the host is in a context's memory: no environment, path, host name, or code of other sandboxes.
+# Expected: none of the needles (sent masked, so that the probe does not find itself).
+# Control: the same search finds a needle that the probe has put together itself. Safe: own memory.
+mask = bytes(b ^ 0x5A for b in range(256))
+needles = {name: bytes.fromhex(masked) for name, masked in ARGS["needles"].items()}
+if ARGS["planted"]:
+    held = [n.translate(mask) * 3 for n in needles.values()]
+found = {name: 0 for name in needles}
+scanned = 0
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as mem:
+    for line in maps.read().splitlines():
+        span, mode = line.split()[:2]
+        if "r" not in mode or "[v" in line:
+            continue
+        start, end = (int(x, 16) for x in span.split("-"))
+        for at in range(start, end, 1 << 20):
+            try:
+                mem.seek(at)
+                block = mem.read(min((1 << 20) + 256, end - at)).translate(mask)
+            except OSError:
+                continue
+            scanned += len(block)
+            for name, needle in needles.items():
+                found[name] += block.count(needle)
+del block
+for name, count in found.items():
+    facts["needle " + name] = "found" if count else "none"
+environ = open("/proc/self/environ", "rb").read()
+facts["first environment"] = "clean" if not any(n.translate(mask) in environ for n in needles.values()) else "dirty"
+auxv = open("/proc/self/cmdline", "rb").read()
+facts["arguments"] = "clean" if b"/root" not in auxv and b"/work" not in auxv else "dirty"
+twin("memory was searched", scanned > 4 << 20)
+report()

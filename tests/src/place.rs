@@ -1,0 +1,86 @@
+//! One sandbox with an engine of its own: what most tests of contexts and limits need.
+
+use anyhow::{Context, Result};
+use atoll_core::execution::Execution;
+use atoll_core::{Language, Limits};
+use atoll_engine::{Engine, Input, Output, Sandbox, SandboxSpec, Walls, Warmth};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+#[derive(Debug)]
+pub struct Place {
+    engine: Arc<Engine>,
+    pub sandbox: Sandbox,
+}
+
+impl Place {
+    /// The small limits, nothing personal.
+    pub async fn new(template: &str) -> Result<Self> {
+        Self::with(template, SandboxSpec::default()).await
+    }
+
+    pub async fn limited(template: &str, limits: Limits) -> Result<Self> {
+        Self::with(
+            template,
+            SandboxSpec {
+                limits,
+                ..SandboxSpec::default()
+            },
+        )
+        .await
+    }
+
+    pub async fn with(template: &str, spec: SandboxSpec) -> Result<Self> {
+        let engine = crate::engine(template, Warmth::Cold, Walls::default()).await?;
+        let sandbox = engine.create(spec).await?;
+        Ok(Self { engine, sandbox })
+    }
+
+    pub async fn python(&mut self, code: &str) -> Result<Execution> {
+        crate::python(&mut self.sandbox, code)
+            .await
+            .with_context(|| code.to_owned())
+    }
+
+    pub async fn bash(&mut self, code: &str) -> Result<Execution> {
+        crate::execute(&mut self.sandbox, Language::Bash, code)
+            .await
+            .with_context(|| code.to_owned())
+    }
+
+    /// Runs code that prints `marker` when it may be interrupted, and interrupts it then.
+    pub async fn interrupted(
+        &mut self,
+        language: Language,
+        code: &str,
+        marker: &str,
+    ) -> Result<Execution> {
+        let interrupt = Arc::new(Notify::new());
+        let (bell, mut seen, mut rung) = (Arc::clone(&interrupt), Vec::new(), false);
+        let mut sink = |output: Output<'_>| {
+            if let Output::Stdout(bytes) = output {
+                seen.extend_from_slice(bytes);
+            }
+            if !rung && String::from_utf8_lossy(&seen).contains(marker) {
+                rung = true;
+                bell.notify_one();
+            }
+        };
+        Ok(self
+            .sandbox
+            .run(language, code, interrupt, &mut sink)
+            .await?)
+    }
+
+    /// Ends the sandbox, then the engine, and waits until nothing is left.
+    pub async fn end(self) -> Result<()> {
+        self.sandbox.end().await?;
+        crate::stop(self.engine).await
+    }
+}
+
+/// An input that is shown under `name`.
+pub fn input(path: impl Into<PathBuf>, name: &str) -> Result<Input> {
+    Ok(Input::new(path.into(), Some(name))?)
+}

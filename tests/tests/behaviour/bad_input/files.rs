@@ -1,0 +1,116 @@
+//! Inputs that cannot be read, and names that an input cannot have.
+
+use super::world::{World, check};
+use anyhow::Result;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+#[test]
+fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
+    check(&[
+        (
+            &["ok.py", "--in", "none.csv"],
+            "input cannot be read: `none.csv`: No such file or directory (os error 2)",
+        ),
+        (
+            &["ok.py", "--in", "x.csv/"],
+            "input cannot be read: `x.csv/`: Not a directory (os error 20)",
+        ),
+        (
+            &["ok.py", "--in", "folder"],
+            "input is a directory, not a file: `folder`",
+        ),
+        (
+            &["ok.py", "--in", "/dev/zero"],
+            "input is not a plain file: `/dev/zero`",
+        ),
+        (&["ok.py", "--in", ""], "input name is empty"),
+        (&["ok.py", "--in", "/"], "input name is empty"),
+    ])
+}
+
+#[test]
+fn a_pipe_as_input_is_refused_without_waiting_for_a_writer() -> Result<()> {
+    let world = World::new()?;
+    let pipe = world.cwd().join("pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )?;
+    assert_eq!(
+        world.refused_words(&["ok.py", "--in", "pipe"])?,
+        "input is not a plain file: `pipe`"
+    );
+    Ok(())
+}
+
+#[test]
+fn hostile_input_names() -> Result<()> {
+    check(&[
+        (
+            &["ok.py", "--in", "x.csv=../x"],
+            "input name is not a plain file name: \"../x\"",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=/etc/passwd"],
+            "input name is not a plain file name: \"/etc/passwd\"",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=a\nb"],
+            "input name is not a plain file name: \"a\\nb\"",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=\u{1b}[31m"],
+            "input name is not a plain file name: \"\\u{1b}[31m\"",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=.."],
+            "input name is not a plain file name: \"..\"",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=."],
+            "input name is not a plain file name: \".\"",
+        ),
+        (&["ok.py", "--in", "x.csv="], "input name is empty"),
+        (
+            &["ok.py", "--in", "x.csv", "--in", "other/x.csv"],
+            "input name is used twice: `x.csv`",
+        ),
+        (
+            &["ok.py", "--in", "x.csv=a", "--in", "other/x.csv=a"],
+            "input name is used twice: `a`",
+        ),
+    ])?;
+    let world = World::new()?;
+    let long = format!("x.csv={}", "n".repeat(4096));
+    assert_eq!(
+        world.refused_words(&["ok.py", "--in", &long])?,
+        "input name is longer than 255 bytes: 4096"
+    );
+    Ok(())
+}
+
+#[test]
+fn input_names_that_are_not_utf8() -> Result<()> {
+    let world = World::new()?;
+    let given = OsString::from_iter([OsStr::new("x.csv="), OsStr::from_bytes(b"\xff\xfe")]);
+    assert_eq!(
+        world.refused(&["ok.py".as_ref(), "--in".as_ref(), &given], None)?,
+        "input name is not UTF-8"
+    );
+    fs::write(world.cwd().join(OsStr::from_bytes(b"\xff.csv")), "a")?;
+    let own = world.refused(
+        &[
+            "ok.py".as_ref(),
+            "--in".as_ref(),
+            OsStr::from_bytes(b"\xff.csv"),
+        ],
+        None,
+    )?;
+    assert_eq!(own, "input name is not a plain file name: \"\\xFF.csv\"");
+    Ok(())
+}

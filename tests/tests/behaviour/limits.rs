@@ -1,0 +1,171 @@
+//! Memory, time and processes: enforced by the kernel, each its own outcome, with the number that was hit.
+
+use anyhow::{Context, Result};
+use atoll_core::execution::Execution;
+use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, ProcessCount, WallMillis};
+use atoll_core::{Limits, Outcome};
+use atoll_tests::Place;
+
+const GREEDY: &str = "kept = 1\nx = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1";
+
+fn rule(execution: &Execution) -> Option<&str> {
+    execution.hint.as_ref().map(|hint| hint.rule.as_str())
+}
+
+#[tokio::test]
+async fn memory_is_limited_and_a_fresh_context_follows() -> Result<()> {
+    let limits = Limits {
+        memory: MemoryBytes::known(128 * MIB),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let ended = place.python(GREEDY).await?;
+    assert_eq!(
+        (ended.outcome, rule(&ended)),
+        (Outcome::MemoryLimit, Some("memory_limit: 128 MiB")),
+        "{ended:?}"
+    );
+    assert_eq!(
+        ended.error.map(|error| (error.name, error.value)),
+        Some(("MemoryError".into(), "memory_limit: 128 MiB".into()))
+    );
+    assert!(
+        ended.usage.peak_memory_bytes <= 128 * MIB,
+        "{:?}",
+        ended.usage
+    );
+    assert_eq!(
+        place.python("print('kept' in globals())").await?.stdout,
+        "False\n"
+    );
+    place.end().await
+}
+
+#[tokio::test]
+async fn the_small_profile_has_512_mib_and_the_data_profile_more() -> Result<()> {
+    let mut small = Place::new("python-min").await?;
+    let ended = small.python(GREEDY).await?;
+    assert_eq!(
+        (ended.outcome, rule(&ended)),
+        (Outcome::MemoryLimit, Some("memory_limit: 512 MiB"))
+    );
+    small.end().await?;
+    let mut data = Place::limited("python-min", Limits::DATA).await?;
+    let ended = data.python(GREEDY).await?;
+    assert_eq!(ended.outcome, Outcome::Ok, "{ended:?}");
+    data.end().await
+}
+
+#[tokio::test]
+async fn an_allocation_that_fails_is_a_memory_limit_that_keeps_the_state() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let ended = place.python("kept = 1\nx = bytearray(1 << 45)").await?;
+    assert_eq!(
+        (ended.outcome, rule(&ended)),
+        (Outcome::MemoryLimit, Some("memory_limit: 512 MiB"))
+    );
+    let error = ended.error.context("no error")?;
+    assert_eq!(error.name, "MemoryError");
+    assert!(
+        error
+            .traceback
+            .iter()
+            .any(|line| line.contains("Cell In[1], line 2")),
+        "{error:?}"
+    );
+    assert_eq!(place.python("print(kept)").await?.stdout, "1\n");
+    place.end().await
+}
+
+#[tokio::test]
+async fn processor_time_is_limited_for_the_code_and_its_children() -> Result<()> {
+    let limits = Limits {
+        cpu_time: CpuTimeMillis::known(1_000),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let burn = "while True: pass";
+    let child =
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])";
+    for code in [burn, child] {
+        let ended = place.python(code).await?;
+        assert_eq!(
+            (ended.outcome, rule(&ended)),
+            (Outcome::CpuLimit, Some("cpu_limit: 1 s")),
+            "{code}: {ended:?}"
+        );
+        assert!(ended.usage.cpu_ms >= 1_000, "{:?}", ended.usage);
+    }
+    let next = place.python("print('next')").await?;
+    assert_eq!(
+        (next.outcome, next.stdout.as_str()),
+        (Outcome::Ok, "next\n"),
+        "the count starts anew"
+    );
+    place.end().await
+}
+
+#[tokio::test]
+async fn wall_time_is_limited_also_for_code_that_does_not_listen() -> Result<()> {
+    let limits = Limits {
+        wall: WallMillis::known(1_000),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let asleep = "import time\nprint('begun', flush=True)\ntime.sleep(1000)";
+    let deaf = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('begun', flush=True)\ntime.sleep(1000)";
+    let in_c = "import re\nprint('begun', flush=True)\nre.match('(a+)+b', 'a' * 1000)";
+    for code in [asleep, deaf, in_c] {
+        let late = place.python(code).await?;
+        assert_eq!(
+            (late.outcome, rule(&late)),
+            (Outcome::Timeout, Some("timeout: 1 s")),
+            "{code}: {late:?}"
+        );
+        assert_eq!(late.stdout, "begun\n", "{code}");
+    }
+    assert_eq!(place.python("print('next')").await?.stdout, "next\n");
+    place.end().await
+}
+
+#[tokio::test]
+async fn processes_are_limited_and_the_hint_says_so() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let patient = "import os, signal\nkept, kids = 1, []\nwhile True:\n    pid = os.fork()\n    if pid == 0: signal.pause()\n    kids.append(pid)";
+    let ended = place.python(patient).await?;
+    assert_eq!(
+        (ended.outcome, rule(&ended)),
+        (Outcome::Error, Some("processes: 64")),
+        "{ended:?}"
+    );
+    assert_eq!(
+        ended.error.map(|error| error.name),
+        Some("BlockingIOError".into())
+    );
+    let after = place
+        .python("for pid in kids: os.kill(pid, 9)\nprint(kept, 32 < len(kids) < 64)")
+        .await?;
+    assert_eq!(after.stdout, "1 True\n", "{after:?}");
+    place.end().await
+}
+
+#[tokio::test]
+async fn fork_bombs_and_thread_floods_end_in_an_error() -> Result<()> {
+    let limits = Limits {
+        processes: ProcessCount::known(32),
+        ..Limits::SMALL
+    };
+    let bomb = "import os\nwhile True: os.fork()";
+    let threads = "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()";
+    for code in [bomb, threads] {
+        let mut place = Place::limited("python-min", limits).await?;
+        let ended = place.python(code).await?;
+        assert_eq!(
+            (ended.outcome, rule(&ended)),
+            (Outcome::Error, Some("processes: 32")),
+            "{code}: {ended:?}"
+        );
+        place.end().await?;
+    }
+    Ok(())
+}

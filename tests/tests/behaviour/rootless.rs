@@ -1,0 +1,162 @@
+//! The same binary started by an ordinary user: it works, says what is weaker, and leaves nothing.
+
+mod user;
+
+use anyhow::{Context, Result};
+use atoll_core::Outcome;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
+use user::{USER, User, processes, run_files};
+
+/// One test, because one user has one set of processes to count.
+#[test]
+fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> {
+    let user = User::new()?;
+    let before = processes()?;
+    prints_and_keeps_files(&user)?;
+    says_what_is_weaker(&user)?;
+    has_no_network(&user)?;
+    is_limited(&user)?;
+    cannot_read_what_the_user_cannot(&user)?;
+    assert_eq!(processes()?, before, "nothing of the user runs on");
+    assert_eq!(
+        run_files(&user),
+        Vec::<PathBuf>::new(),
+        "no lock file or spool is left"
+    );
+    Ok(())
+}
+
+fn prints_and_keeps_files(user: &User) -> Result<()> {
+    let ran = user.run(&["run", "--template", "python-min", "-c", "print('hello')"])?;
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (Some(0), "hello\n", "")
+    );
+    let input = user.path("cwd/in.txt");
+    fs::write(&input, "mine")?;
+    fs::set_permissions(&input, Permissions::from_mode(0o600))?;
+    chown(&input, Some(USER), Some(USER))?;
+    let code = "import os\nopen('/data/output/o.txt', 'w').write(open('/data/input/in.txt').read().upper())\nprint(os.getuid())";
+    let ran = user.run(&[
+        "run",
+        "--template",
+        "python-min",
+        "--in",
+        "in.txt",
+        "-c",
+        code,
+    ])?;
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (Some(0), "1000\n", "saved: atoll-out/o.txt\n")
+    );
+    assert_eq!(
+        fs::read_to_string(user.path("cwd/atoll-out/o.txt"))?,
+        "MINE"
+    );
+    let bash = user.json(&["--lang", "bash", "-c", "echo hi; exit 3"])?;
+    assert_eq!(
+        (bash.outcome, bash.exit_code, bash.stdout.as_str()),
+        (Outcome::Error, Some(3), "hi\n")
+    );
+    Ok(())
+}
+
+fn says_what_is_weaker(user: &User) -> Result<()> {
+    let layers = user.json(&["-c", "1"])?.receipt.layers;
+    assert_eq!(
+        (&layers["mode"], &layers["cgroups"]),
+        (&"rootless".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&layers["capabilities"], &layers["no_new_privs"]),
+        (&"none".into(), &true.into())
+    );
+    assert_eq!(
+        (&layers["seccomp"]["mode"], &layers["landlock"]["proven"]),
+        (&"2".into(), &true.into())
+    );
+    let weaker = layers["weaker"].as_array().context("weaker")?;
+    assert!(
+        weaker.iter().any(|point| point
+            .as_str()
+            .is_some_and(|text| text.starts_with("no cgroup"))),
+        "{weaker:?}"
+    );
+    let doctor = user.run(&["doctor", "--json"])?;
+    let report: serde_json::Value = serde_json::from_str(&doctor.stdout)?;
+    assert_eq!(
+        (doctor.code, &report["mode"]),
+        (Some(0), &"rootless".into())
+    );
+    assert_eq!(
+        report["tiers"][0]["weaker"].as_array(),
+        Some(weaker),
+        "doctor and receipt agree"
+    );
+    Ok(())
+}
+
+fn has_no_network(user: &User) -> Result<()> {
+    let code = "import socket\ns = socket.socket()\ns.settimeout(5)\ns.connect(('192.0.2.1', 80))";
+    let refused = user.json(&["-c", code])?;
+    let error = refused.error.context("no error")?;
+    assert_eq!(
+        (refused.outcome, error.value.as_str()),
+        (Outcome::Error, "[Errno 101] Network is unreachable")
+    );
+    assert_eq!(refused.hint.map(|hint| hint.rule), Some("net: none".into()));
+    Ok(())
+}
+
+fn is_limited(user: &User) -> Result<()> {
+    let greedy = "x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1";
+    let memory = user.json(&["--memory", "128MiB", "-c", greedy])?;
+    assert_eq!(
+        (memory.outcome, memory.hint.map(|hint| hint.rule)),
+        (Outcome::MemoryLimit, Some("memory_limit: 128 MiB".into()))
+    );
+    for code in ["while True: pass", "import time; time.sleep(1000)"] {
+        let late = user.json(&["--timeout", "1s", "-c", code])?;
+        assert_eq!(
+            (late.outcome, late.hint.map(|hint| hint.rule)),
+            (Outcome::Timeout, Some("timeout: 1 s".into())),
+            "{code}"
+        );
+    }
+    let fork = "import os, signal\nwhile True:\n    if os.fork() == 0: signal.pause()";
+    let bomb = user.json(&["-c", fork])?;
+    assert_eq!(
+        (bomb.outcome, bomb.hint.map(|hint| hint.rule)),
+        (Outcome::Error, Some("processes: 64".into()))
+    );
+    Ok(())
+}
+
+fn cannot_read_what_the_user_cannot(user: &User) -> Result<()> {
+    let secret = user.path("cwd/secret.csv");
+    fs::write(&secret, "not yours")?;
+    fs::set_permissions(&secret, Permissions::from_mode(0o600))?;
+    let asked = user.run(&[
+        "run",
+        "--template",
+        "python-min",
+        "--in",
+        "secret.csv",
+        "-c",
+        "1",
+    ])?;
+    let sentence = "error: input cannot be read: `secret.csv`: Permission denied (os error 13)\n";
+    assert_eq!((asked.code, asked.stderr.as_str()), (Some(2), sentence));
+    let code = user.run(&["run", "secret.csv"])?;
+    assert_eq!(
+        (code.code, code.stderr.as_str()),
+        (
+            Some(2),
+            "error: code cannot be read: `secret.csv`: Permission denied (os error 13)\n"
+        )
+    );
+    Ok(())
+}

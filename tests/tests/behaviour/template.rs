@@ -1,0 +1,239 @@
+//! Templates: what is inside, what is not, and what `atoll template` says about it.
+
+use anyhow::{Context, Result};
+use atoll_core::{Limits, Outcome};
+use atoll_tests::{Place, run};
+use serde_json::Value;
+
+/// The modules that the recipe promises.
+fn promised_imports() -> Result<Vec<String>> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../templates/python-data/template.toml"
+    );
+    let recipe = std::fs::read_to_string(path)?;
+    let list = recipe
+        .split("\nimports = [")
+        .nth(1)
+        .and_then(|rest| rest.split(']').next())
+        .context("no imports")?;
+    Ok(list
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect())
+}
+
+#[tokio::test]
+async fn every_promised_module_imports_in_one_small_sandbox() -> Result<()> {
+    let modules = promised_imports()?;
+    assert!(
+        modules.len() >= 30 && modules.contains(&"pandas".to_owned()),
+        "{modules:?}"
+    );
+    let limits = Limits {
+        cpu_time: Limits::DATA.cpu_time,
+        wall: Limits::DATA.wall,
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-data", limits).await?;
+    for module in &modules {
+        let imported = place.python(&format!("import {module}")).await?;
+        assert_eq!(
+            (imported.outcome, imported.stderr.as_str()),
+            (Outcome::Ok, ""),
+            "{module}: {:?}",
+            imported.error
+        );
+    }
+    place.end().await
+}
+
+#[tokio::test]
+async fn chinese_and_japanese_labels_are_drawn_without_empty_boxes() -> Result<()> {
+    let mut place = Place::new("python-data").await?;
+    let draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2], label='销售额')\nplt.title('売上の推移', fontweight='bold')\n\
+                plt.xlabel('한국어 x')\nplt.legend();";
+    let seaborn = format!("import seaborn as sns\nsns.set_theme()\n{draw}");
+    let styled = format!("plt.style.use('ggplot')\n{draw}");
+    let missing = "plt.title('\\U000F0000');";
+    for code in [draw, &seaborn, &styled] {
+        let drawn = place.python(code).await?;
+        assert_eq!(
+            (drawn.outcome, drawn.results.len(), drawn.stderr.as_str()),
+            (Outcome::Ok, 1, ""),
+            "{code}: {:?}",
+            drawn.error
+        );
+    }
+    let warned = place.python(missing).await?;
+    assert!(
+        warned.stderr.contains("missing from font"),
+        "the warning exists where no font has the sign: {warned:?}"
+    );
+    place.end().await
+}
+
+#[tokio::test]
+async fn no_path_of_the_users_home_is_visible() -> Result<()> {
+    let home = std::env::var("HOME")?;
+    let data = atoll_tests::home().to_string_lossy().into_owned();
+    let code = "import json, os, site, sys, sysconfig\n\
+                seen = [sys.path, sys.prefix, sys.base_prefix, sys.executable, sys.argv, sys.orig_argv, site.getsitepackages(),\n\
+                \x20       sysconfig.get_paths(), {k: str(v) for k, v in sysconfig.get_config_vars().items()}, dict(os.environ)]\n\
+                seen += [[f'{m.__name__} {getattr(m, \"__file__\", None)} {getattr(m, \"__cached__\", None)}' for m in list(sys.modules.values())]]\n\
+                print(json.dumps(seen))";
+    for template in ["python-min", "python-data"] {
+        let mut place = Place::new(template).await?;
+        let ran = place.python(code).await?;
+        assert_eq!(ran.outcome, Outcome::Ok, "{:?}", ran.error);
+        assert!(ran.stdout.contains("/opt/atoll/"), "{}", ran.stdout);
+        for path in [
+            home.as_str(),
+            data.as_str(),
+            "/.pyenv",
+            "/.cache/",
+            "/.local/share",
+        ] {
+            let at = ran.stdout.find(path).map(|at| {
+                ran.stdout[at.saturating_sub(60)..]
+                    .chars()
+                    .take(160)
+                    .collect::<String>()
+            });
+            assert_eq!(at, None, "{template}: {path}");
+        }
+        let absent = place
+            .python(&format!(
+                "import os; print(os.path.exists('{home}'), os.listdir('/'))"
+            ))
+            .await?;
+        assert!(absent.stdout.starts_with("False ["), "{absent:?}");
+        place.end().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_template_cannot_be_changed_from_inside() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    for path in [
+        "/opt/atoll/x",
+        "/usr/x",
+        "/etc/x",
+        "/x",
+        "/opt/atoll/venv/bin/x",
+    ] {
+        let refused = place.python(&format!("open('{path}', 'w')")).await?;
+        let name = refused.error.map(|error| error.name).unwrap_or_default();
+        assert!(
+            name == "OSError" || name == "PermissionError",
+            "{path}: {name}"
+        );
+    }
+    let install = place.bash("python -m pip install requests").await?;
+    assert_eq!(install.outcome, Outcome::Error, "{install:?}");
+    place.end().await
+}
+
+#[test]
+fn list_has_a_row_per_template() -> Result<()> {
+    let ran = run(&["template", "list", "--json"])?;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let list: Vec<Value> = serde_json::from_str(&ran.stdout)?;
+    let names: Vec<_> = list.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["python-data", "python-min"]);
+    for row in &list {
+        let mut keys: Vec<_> = row
+            .as_object()
+            .context("row")?
+            .keys()
+            .map(String::as_str)
+            .collect();
+        keys.sort_unstable();
+        assert_eq!(
+            keys,
+            [
+                "built",
+                "built_at",
+                "description",
+                "digest",
+                "name",
+                "python",
+                "size_bytes"
+            ]
+        );
+        assert!(
+            row["description"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty()),
+            "{row}"
+        );
+    }
+    let text = run(&["template", "list"])?;
+    assert!(
+        text.stdout
+            .lines()
+            .any(|line| line.starts_with("python-min ")),
+        "{text:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn show_has_the_digest_that_receipts_name_and_the_packages() -> Result<()> {
+    let receipt = atoll_tests::run_json(&["--template", "python-min", "-c", "1"])?.receipt;
+    let ran = run(&["template", "show", "python-min", "--json"])?;
+    let shown: Value = serde_json::from_str(&ran.stdout)?;
+    assert_eq!(
+        (&shown["name"], &shown["built"], &shown["digest"]),
+        (&"python-min".into(), &true.into(), &receipt.template.into())
+    );
+    let packages = shown["packages"].as_array().context("packages")?;
+    let ipython = packages
+        .iter()
+        .find(|package| package["name"] == "ipython")
+        .context("ipython")?;
+    assert!(
+        ipython["version"]
+            .as_str()
+            .is_some_and(|version| version.starts_with(char::is_numeric)),
+        "{ipython}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_names_of_e2b_mean_the_default_template() -> Result<()> {
+    let default: Value =
+        serde_json::from_str(&run(&["template", "show", "python-data", "--json"])?.stdout)?;
+    for name in ["base", "code-interpreter-v1"] {
+        let shown: Value =
+            serde_json::from_str(&run(&["template", "show", name, "--json"])?.stdout)?;
+        assert_eq!(shown["digest"], default["digest"], "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_unknown_template_is_refused_with_those_that_are_known() -> Result<()> {
+    for verb in [
+        &["template", "show"][..],
+        &["template", "build"],
+        &["template", "rm"],
+        &["run", "-c", "1", "--template"],
+    ] {
+        let ran = run(&[verb, &["nope"]].concat())?;
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(2), ""),
+            "{verb:?}: {ran:?}"
+        );
+        assert_eq!(
+            ran.stderr,
+            "error: cannot use this template: there is no template `nope`; known are python-data, python-min\n"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Attempts to leave a sandbox, each with a claim, a harmless twin that must work, and a control that must breach.
+//!
+//! Only our own sandboxes, only loopback, `socket()` is where AF_VSOCK stops. Probe code is in `tests/escape/`.
+
+mod collector;
+mod data;
+mod ends;
+mod filter;
+mod lab;
+mod loads;
+mod neighbours;
+mod posture;
+mod probe;
+mod protocol;
+mod registry;
+mod syscalls;
+mod tables;

@@ -1,0 +1,537 @@
+//! The probes of groups F, P and Z that are one piece of code each.
+
+use crate::lab::Lab;
+use crate::probe::{Control, Expect, Oracle, Probe};
+use atoll_engine::Wall;
+
+const GONE: &[&str] = &["ENOENT", "EACCES"];
+const REFUSED: &[&str] = &["EPERM"];
+
+const fn e(fact: &'static str, answers: &'static [&'static str]) -> Expect {
+    Expect { fact, answers }
+}
+
+macro_rules! code {
+    ($name:literal) => {
+        include_str!(concat!("../../escape/probes/", $name, ".py"))
+    };
+}
+
+pub(crate) const FILES: &[Probe] = &[
+    Probe {
+        id: "F01",
+        claim: "Files of the host cannot be opened by their paths",
+        code: code!("f01_canary"),
+        already_without: &[],
+        expect: &[e("canary *", GONE), e("host *", GONE)],
+        oracle: Oracle::Canary,
+        control: Control::Outside {
+            breach: &[("canary config.toml", "ok"), ("canary keys.db", "ok")],
+            safe: "the canary belongs to the test",
+        },
+    },
+    Probe {
+        id: "F02",
+        claim: "Only the scratch places and five device nodes can be written to",
+        code: code!("f02_writable"),
+        already_without: &[],
+        expect: &[
+            e("writable", &["/data/output /dev/full /dev/null /dev/random /dev/shm /dev/urandom /dev/zero /home/user /mnt/data /tmp"]),
+            e("create in *", &["EROFS", "EACCES", "ENOENT", "EPERM"]),
+        ],
+        oracle: Oracle::Tree,
+        control: Control::Outside { breach: &[("writable", "TOP")], safe: "the walk stays below the test's directory" },
+    },
+    Probe {
+        id: "F03",
+        claim: "Nothing of PID 1 shows in /proc, and no link there leads out",
+        code: code!("f03_proc_one"),
+        already_without: &[],
+        expect: &[e("proc1 *", GONE), e("root of self", &["own"])],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::ProcMask],
+            breach: &[("proc1 status", "ok"), ("proc1 cmdline", "ok")],
+            safe: "PID 1 is the sandbox's own agent",
+        },
+    },
+    Probe {
+        id: "F04",
+        claim: "The machine's files in /proc are absent",
+        code: code!("f04_proc_files"),
+        already_without: &[],
+        expect: &[e("read *", GONE), e("write *", GONE)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::ProcMask],
+            breach: &[("read interrupts", "ok"), ("read version", "ok"), ("read meminfo", "ok")],
+            safe: "one byte is read; settings are opened at most and belong to nobody inside",
+        },
+    },
+    Probe {
+        id: "F05",
+        claim: "There is no /sys",
+        code: code!("f05_sys"),
+        already_without: &[],
+        expect: &[e("/sys*", GONE)],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("/sys/kernel", "ok"), ("/sys/class/net", "ok")], safe: "directories are opened only" },
+    },
+    Probe {
+        id: "F08",
+        claim: "A file outside of scratch cannot get a second name",
+        code: code!("f08_hardlinks"),
+        already_without: &[],
+        expect: &[e("*", &["EXDEV", "EPERM", "EACCES", "ENOENT"])],
+        oracle: Oracle::Tree,
+        control: Control::Outside { breach: &[("by path", "ok"), ("by magic link", "ok")], safe: "a file of the test, removed again" },
+    },
+    Probe {
+        id: "F13",
+        claim: "No device can be made, none but five exist",
+        code: code!("f13_devices"),
+        already_without: &[],
+        expect: &[e("make *", REFUSED), e("open *", GONE)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::Seccomp],
+            breach: &[("make char 0:0", "ok")],
+            safe: "node 0:0 is no device",
+        },
+    },
+    Probe {
+        id: "F14",
+        claim: "A set-user-id program gives nothing",
+        code: code!("f14_setuid"),
+        already_without: &[],
+        expect: &[
+            e("give away", &["EPERM", "EINVAL"]),
+            e("runs as", &["caller"]),
+            e("mounts", &["nosuid"]),
+            e("no_new_privs", &["1"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Outside {
+            breach: &[("give away", "ok"), ("runs as", "other")],
+            safe: "root goes down to nobody, in the test's own directory",
+        },
+    },
+    Probe {
+        id: "F15",
+        claim: "Mounts cannot be changed",
+        code: code!("f15_mounts"),
+        already_without: &[],
+        expect: &[e("*", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp, Wall::Capabilities],
+            breach: &[("fsopen", "ok"), ("umount", "ENOENT")],
+            safe: "own mount namespace, nothing is attached",
+        },
+    },
+    Probe {
+        id: "F16",
+        claim: "The shared read-only tree cannot be changed",
+        code: code!("f16_tree"),
+        already_without: &[],
+        expect: &[e("*", &["EROFS", "EACCES", "EPERM", "EBADF", "ENOSYS"])],
+        oracle: Oracle::Tree,
+        control: Control::Outside {
+            breach: &[("open to write", "ok"), ("truncate", "ok"), ("unnamed file", "ok"), ("chmod", "ok")],
+            safe: "a copy that belongs to the test",
+        },
+    },
+    Probe {
+        id: "F19",
+        claim: "Extended attributes cannot be set",
+        code: code!("f19_xattrs"),
+        already_without: &[],
+        expect: &[e("*", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("set user.x", "ok")], safe: "a scratch file" },
+    },
+    Probe {
+        id: "F22",
+        claim: "Landlock alone keeps a file from everybody that mounts and modes would give",
+        code: code!("f22_landlock_alone"),
+        already_without: &[],
+        expect: &[e("*", &["EACCES"])],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock],
+            breach: &[("open", "ok"), ("openat", "ok"), ("through /proc/self/root", "ok")],
+            safe: "a file of the frame made for this",
+        },
+    },
+    Probe {
+        id: "F22b",
+        claim: "Without seccomp and the /proc mask, Landlock and modes still deny the canary",
+        code: code!("f22_landlock_alone"),
+        already_without: &[Wall::Seccomp, Wall::ProcMask],
+        expect: &[e("*", &["EACCES"])],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock],
+            breach: &[("open", "ok")],
+            safe: "a file of the frame made for this",
+        },
+    },
+    Probe {
+        id: "F22c",
+        claim: "With /proc unmasked, memory and environment of PID 1 stay shut",
+        code: code!("f23_landlock_memory"),
+        already_without: &[Wall::ProcMask],
+        expect: &[e("*", &["EACCES", "EPERM"])],
+        oracle: Oracle::Machine,
+        control: Control::Outside {
+            breach: &[("environ", "ok"), ("mem", "ok"), ("root", "ok")],
+            safe: "a `sleep` started by the test",
+        },
+    },
+    Probe {
+        id: "F22d",
+        claim: "With /proc unmasked and seccomp off, memory and environment of PID 1 stay shut",
+        code: code!("f23_landlock_memory"),
+        already_without: &[Wall::Seccomp, Wall::ProcMask],
+        expect: &[e("*", &["EACCES", "EPERM"])],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("environ", "ok"), ("mem", "ok")], safe: "a `sleep` started by the test" },
+    },
+];
+
+pub(crate) const KERNEL: &[Probe] = &[
+    Probe {
+        id: "P01",
+        claim: "No process can be traced",
+        code: code!("p01_ptrace"),
+        already_without: &[],
+        expect: &[e("*", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("traceme", "ok")], safe: "a child that ends at once" },
+    },
+    Probe {
+        id: "P02",
+        claim: "Memory of other processes is out of reach",
+        code: code!("p02_memory"),
+        already_without: &[],
+        expect: &[e("readv *", REFUSED), e("writev 1", REFUSED), e("mem of 1", GONE), e("process_madvise", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("readv child", "secret")], safe: "an own child" },
+    },
+    Probe {
+        id: "P02b",
+        claim: "Without seccomp, Landlock alone keeps PID 1's memory shut",
+        code: code!("p02_memory"),
+        already_without: &[Wall::Seccomp],
+        expect: &[
+            e("readv child", &["secret"]),
+            e("readv 1", REFUSED),
+            e("readv *", &["EPERM", "ESRCH"]),
+            e("writev 1", REFUSED),
+            e("mem of 1", GONE),
+            e("process_madvise", &["EFAULT", "EBADF"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("readv child", "secret")], safe: "an own child" },
+    },
+    Probe {
+        id: "P03",
+        claim: "No signal reaches PID 1",
+        code: code!("p03_signals"),
+        already_without: &[],
+        expect: &[
+            e("kill 1", REFUSED),
+            e("tgkill 1", REFUSED),
+            e("tkill 1", REFUSED),
+            e("queue 1", REFUSED),
+            e("pidfd 1", REFUSED),
+            e("kill *", &["ESRCH"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock],
+            breach: &[("kill 1", "ok"), ("tgkill 1", "ok"), ("pidfd 1", "ok")],
+            safe: "signal 0 does nothing",
+        },
+    },
+    Probe {
+        id: "P04",
+        claim: "PID 1 takes none of the 64 signals from user code",
+        code: code!("p04_init_signals"),
+        already_without: &[],
+        expect: &[e("signal *", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock],
+            breach: &[("signal 0", "ok"), ("signal 28", "ok")],
+            safe: "three signals that are ignored by default",
+        },
+    },
+    Probe {
+        id: "P05",
+        claim: "No namespace can be made or entered",
+        code: code!("p05_namespaces"),
+        already_without: &[],
+        expect: &[
+            e("unshare *", REFUSED),
+            e("clone time", &["ENOSYS"]),
+            e("clone *", REFUSED),
+            e("clone3 new user", &["ENOSYS"]),
+            e("setns of 1", GONE),
+            e("setns *", REFUSED),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("unshare files", "ok"), ("unshare user", "ENOSPC"), ("setns user", "EINVAL"), ("clone3 new user", "EFAULT")],
+            safe: "in children that end at once; the second lock holds",
+        },
+    },
+    Probe {
+        id: "P06",
+        claim: "No road leads back to capabilities",
+        code: code!("p06_nested_user"),
+        already_without: &[],
+        expect: &[
+            e("user namespace", &["EPERM none"]),
+            e("tool *", &["failed", "absent"]),
+            e("capabilities", &["0000000000000000"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("user namespace", "ok all")], safe: "a child that became nobody and ends at once" },
+    },
+    Probe {
+        id: "P06b",
+        claim: "Without seccomp the second lock alone stops nested user namespaces",
+        code: code!("p06_nested_user"),
+        already_without: &[Wall::Seccomp],
+        expect: &[
+            e("user namespace", &["ENOSPC none"]),
+            e("tool *", &["failed", "absent"]),
+            e("capabilities", &["0000000000000000"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("user namespace", "ok all")], safe: "a child that became nobody and ends at once" },
+    },
+    Probe {
+        id: "P07",
+        claim: "Threads and processes start in every ordinary way",
+        code: code!("p07_processes"),
+        already_without: &[],
+        expect: &[e("clone3", &["ENOSYS"]), e("*", &["ok"])],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("clone3", "EINVAL")], safe: "a bad size: no process is made" },
+    },
+    Probe {
+        id: "P11",
+        claim: "Other ABIs reach no system call",
+        code: code!("p11_abis"),
+        already_without: &[],
+        expect: &[
+            e("int80 *", &["SIGSYS"]),
+            e("far call", &["SIGSYS"]),
+            e("x32 *", &["ENOSYS"]),
+            e("minus one", &["ENOSYS"]),
+            e("vsyscall page", &["returned", "SIGSEGV", "SIGSYS"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("int80 getpid", "pid")], safe: "the call is getpid" },
+    },
+    Probe {
+        id: "P14",
+        claim: "Nobody types into a terminal, whatever the high bits",
+        code: code!("p14_terminal"),
+        already_without: &[],
+        expect: &[e("TIOC*", REFUSED), e("other *", &["ENOSYS"])],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("TIOCSTI", "ENOTTY"), ("TIOCSTI high 100000000", "ENOTTY"), ("other BLKDISCARD", "ENOTTY")],
+            safe: "the descriptor is /dev/null",
+        },
+    },
+    Probe {
+        id: "P15",
+        claim: "Only local and IP sockets exist",
+        code: code!("p15_families"),
+        already_without: &[],
+        expect: &[
+            e("family *", REFUSED),
+            e("netlink *", REFUSED),
+            e("raw: *", REFUSED),
+            e("odd: *", &["ENOSYS"]),
+            e("unspec", &["ENOSYS"]),
+            e("high bits: vsock", REFUSED),
+            e("pair: vsock", REFUSED),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp, Wall::Capabilities],
+            breach: &[("family VSOCK", "ok"), ("family NETLINK", "ok"), ("netlink ROUTE", "ok"), ("raw: raw ICMP", "ok")],
+            safe: "it stops at socket(); nothing is bound or connected",
+        },
+    },
+    Probe {
+        id: "P16",
+        claim: "Abstract names of the host cannot be reached or listed",
+        code: code!("p16_abstract"),
+        already_without: &[],
+        expect: &[e("connect", &["ECONNREFUSED", "EPERM"]), e("listed", &["no"]), e("names seen", &["none"])],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("connect", "ok")], safe: "the test's own listener" },
+    },
+    Probe {
+        id: "P18",
+        claim: "Programs never run from /dev/shm, and secret memory does not exist",
+        code: code!("p18_exec"),
+        already_without: &[],
+        expect: &[
+            e("from /dev/shm", &["EACCES"]),
+            e("from /tmp", &["ok"]),
+            e("from /home/user", &["ok"]),
+            e("memfd_secret", &["ENOSYS"]),
+            e("map /dev/shm to execute", &["EPERM"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("from /dev/shm", "ok")], safe: "a copy of `true`, removed again" },
+    },
+    Probe {
+        id: "P20",
+        claim: "No priority above the ordinary one",
+        code: code!("p20_priorities"),
+        already_without: &[],
+        expect: &[
+            e("nice -20", &["EACCES", "EPERM"]),
+            e("mlock 8 MiB", &["ENOMEM", "EPERM"]),
+            e("raise NOFILE", &["EPERM"]),
+            e("prlimit of 1", &["ENOSYS"]),
+            e("*", REFUSED),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("setattr", "EFAULT"), ("setparam", "EFAULT"), ("ioprio", "EINVAL"), ("mlockall", "EINVAL")],
+            safe: "bad arguments",
+        },
+    },
+    Probe {
+        id: "P22",
+        claim: "Nobody becomes somebody else",
+        code: code!("p22_identity"),
+        already_without: &[],
+        expect: &[e("ids after *", &["1000"]), e("*", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("setresuid own", "ok"), ("setuid 0", "EINVAL"), ("capset", "ok"), ("setfsuid", "ok")],
+            safe: "the own id, and an id that is not mapped",
+        },
+    },
+    Probe {
+        id: "P23",
+        claim: "Exactly one id exists inside, and it is not 0",
+        code: code!("p23_uid_map"),
+        already_without: &[],
+        expect: &[
+            e("uid_map", &["one"]),
+            e("gid_map", &["one"]),
+            e("setgroups", &["deny"]),
+            e("write uid_map", &["EPERM", "EACCES"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Outside { breach: &[("uid_map", "wide"), ("gid_map", "wide")], safe: "reading" },
+    },
+];
+
+pub(crate) const ZYGOTE: &[Probe] = &[
+    Probe {
+        id: "Z01",
+        claim: "A context holds its declared descriptors only",
+        code: code!("z01_descriptors"),
+        already_without: &[],
+        expect: &[e("descriptors", &["0:char 1:pipe 2:pipe 3:socket 100:pipe 101:pipe"])],
+        oracle: Oracle::Machine,
+        control: Control::Planted {
+            breach: &[("descriptors", "0:char 1:pipe 2:pipe 3:socket 4:pipe 5:pipe 100:pipe 101:pipe")],
+            safe: "an own pipe",
+        },
+    },
+    Probe {
+        id: "Z02",
+        claim: "The control socket says nothing of the host",
+        code: code!("z02_control_socket"),
+        already_without: &[],
+        expect: &[
+            e("peer pid", &["none"]),
+            e("peer uid", &["65534"]),
+            e("names", &["''''"]),
+            e("signal by peer pidfd", &["none", "EINVAL unnamed", "EPERM unnamed"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Planted { breach: &[("peer pid", "seen"), ("peer uid", "1000")], safe: "an own socket pair" },
+    },
+    Probe {
+        id: "Z03",
+        claim: "A started program inherits three streams only",
+        code: code!("z03_exec_descriptors"),
+        already_without: &[],
+        expect: &[e("*", &["0 1 2"])],
+        oracle: Oracle::Machine,
+        control: Control::Planted { breach: &[("inherited", "more")], safe: "an own pipe" },
+    },
+    Probe {
+        id: "Z04",
+        claim: "Nothing of the host or of neighbours is in a context's memory",
+        code: code!("z04_memory"),
+        already_without: &[],
+        expect: &[e("needle *", &["none"]), e("first environment", &["clean"]), e("arguments", &["clean"])],
+        oracle: Oracle::Canary,
+        control: Control::Planted {
+            breach: &[("needle canary", "found"), ("needle run id", "found"), ("needle code of a neighbour", "found")],
+            safe: "own memory",
+        },
+    },
+    Probe {
+        id: "Z11",
+        claim: "No writable shared mapping is inherited",
+        code: code!("z11_shared_maps"),
+        already_without: &[],
+        expect: &[e("*", &["none"])],
+        oracle: Oracle::Machine,
+        control: Control::Planted { breach: &[("shared and writable", "found")], safe: "own memory" },
+    },
+    Probe {
+        id: "Z16",
+        claim: "Keys cannot be reached",
+        code: code!("z16_keyring"),
+        already_without: &[],
+        expect: &[e("read /proc/keys", GONE), e("*", REFUSED)],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("get session", "ok"), ("add_key", "EFAULT")],
+            safe: "asking for the own keyring",
+        },
+    },
+];
+
+#[tokio::test]
+async fn files() {
+    held(FILES).await;
+}
+
+#[tokio::test]
+async fn kernel() {
+    held(KERNEL).await;
+}
+
+#[tokio::test]
+async fn zygote() {
+    held(ZYGOTE).await;
+}
+
+async fn held(probes: &[Probe]) {
+    let lab = Lab::open().unwrap();
+    let faults = lab.run(probes).await.unwrap();
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
