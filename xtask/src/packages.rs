@@ -12,6 +12,7 @@ use crate::steps::{check, succeeds};
 /// The Debian packages, each with why it is needed.
 const DEBIAN: &[(&str, &str)] = &[
     ("bubblewrap", "a baseline of the benchmarks"),
+    ("e2fsprogs", "scratch files on disk, profile `data`"),
     ("python3", "the interpreter of the templates"),
     (
         "python3-venv",

@@ -41,7 +41,9 @@ impl Pool {
 
     /// Hands out a prepared sandbox; an empty pool means that one is made now.
     pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
-        let prepared = self.ready.lock().await.pop_front();
+        // Prepared ones keep their scratch files in memory; room on disk is made for who asks.
+        let on_disk = atoll_jail::scratch_is_on_disk(&spec.limits);
+        let prepared = if on_disk { None } else { self.ready.lock().await.pop_front() };
         self.taken.notify_one();
         match prepared {
             Some(one) => Sandbox::claim(&self.engine, one.jail, (one.context, one.layers), spec).await,

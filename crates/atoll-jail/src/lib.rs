@@ -14,12 +14,14 @@ pub mod plan;
 mod receipt;
 mod rlimits;
 mod root;
+mod scratch;
 mod shell;
 pub mod spawner;
 mod step;
 mod sys;
 
 pub use paths::kernel_abi;
+pub use scratch::is_on_disk as scratch_is_on_disk;
 pub use shell::{AgentMain, AgentStart};
 pub use step::{StepError, chain};
 

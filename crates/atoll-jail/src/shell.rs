@@ -45,6 +45,8 @@ pub(crate) struct ShellPlan {
     pub links: Vec<(String, String)>,
     pub env: Vec<(String, String)>,
     pub cgroups: Vec<OwnedFd>,
+    /// A file system on disk; without one, scratch files are in memory.
+    pub scratch: Option<OwnedFd>,
     pub agent: OwnedFd,
     /// Go from the spawner, ready (with the ruleset) to it.
     pub sync: OwnedFd,
@@ -86,7 +88,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>) -> ! {
         rlimits: crate::rlimits::of(&plan.limits, plan.mode),
     };
     // Already closed by number, with everything else of the spawner.
-    std::mem::forget(plan.cgroups);
+    std::mem::forget((plan.cgroups, plan.scratch));
     drop(plan.sync);
     exit_now((plan.main)(start))
 }
@@ -140,7 +142,10 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
 /// One file system with one quota, shown at each place where the user may write.
 fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<(), StepError> {
     let base = root.join("run/scratch");
-    mount_tmpfs(&base, &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()))?;
+    match &plan.scratch {
+        Some(disk) => attach(disk.as_fd(), &base).step("mount the scratch disk")?,
+        None => mount_tmpfs(&base, &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()))?,
+    }
     for (name, place) in [("home", "home/user"), ("tmp", "tmp"), ("out", "data/output"), ("mnt", "mnt/data"), ("shm", "dev/shm")] {
         let dir = base.join(name);
         fs::create_dir(&dir).step("make a scratch directory")?;

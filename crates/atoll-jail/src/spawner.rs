@@ -108,9 +108,15 @@ impl Spawner {
         let mut fds = fds.into_iter();
         match message {
             ToSpawner::Start { .. } => Err("the jailer sent a second plan".into()),
-            ToSpawner::Sandbox { sandbox, host_id, limits } => {
-                match next_fd(&mut fds) {
-                    Ok(agent) => self.make_sandbox(sandbox, host_id, limits, agent, fds.collect()),
+            ToSpawner::Sandbox { sandbox, host_id, limits, scratch } => {
+                let mut next = || next_fd(&mut fds);
+                match next().and_then(|agent| Ok((agent, if scratch { Some(next()?) } else { None }))) {
+                    Ok((agent, scratch)) => {
+                        let cgroups = fds.collect();
+                        let (main, mode) = (self.agent, self.mode);
+                        let order = sandbox::Order { host_id, limits, agent, cgroups, scratch, main, mode };
+                        self.make_sandbox(sandbox, order)
+                    }
                     // This process has no descriptor left: refused, and the others go on.
                     Err(error) => tell(&FromSpawner::SandboxFailed { sandbox, message: chain(&error) }, &[]),
                 }
@@ -128,15 +134,7 @@ impl Spawner {
         }
     }
 
-    fn make_sandbox(
-        &mut self,
-        id: SandboxId,
-        host_id: u32,
-        limits: atoll_core::Limits,
-        agent: OwnedFd,
-        cgroups: Vec<OwnedFd>,
-    ) -> Result<(), Fault> {
-        let order = sandbox::Order { host_id, limits, agent, cgroups, main: self.agent, mode: self.mode };
+    fn make_sandbox(&mut self, id: SandboxId, order: sandbox::Order) -> Result<(), Fault> {
         match Sandbox::create(order, &self.plan, &self.filters) {
             Ok(sandbox) => {
                 tell(&FromSpawner::SandboxReady { sandbox: id.clone() }, &[sandbox.shell.as_fd()])?;

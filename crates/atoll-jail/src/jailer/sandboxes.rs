@@ -27,13 +27,14 @@ impl Jailer {
         self.reopen(number)?;
         let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
         let host_id = template.next_host_id();
+        let scratch = template.scratch(&limits, host_id)?;
         let with_groups = self.groups.as_ref().filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
         let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone())).transpose()?;
         let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
         self.sandboxes.insert(id.clone(), Sandbox { template: number, groups, limits });
         let members = members?.unwrap_or_default();
-        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&members).map(AsFd::as_fd).collect();
-        let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits };
+        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&scratch).chain(&members).map(AsFd::as_fd).collect();
+        let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits, scratch: scratch.is_some() };
         Ok(channel::send(&template.channel, &order, &fds)?)
     }
 

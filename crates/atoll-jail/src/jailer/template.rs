@@ -3,6 +3,7 @@
 use super::Fault;
 use crate::cgroup::Disk;
 use crate::channel;
+use atoll_core::Limits;
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::take_parts;
@@ -35,7 +36,7 @@ pub(super) struct Template {
     /// The spawner has built its root and started its zygote.
     pub(super) is_up: bool,
     /// Held as long as a process may have one of its ids.
-    _slot: Option<Slot>,
+    slot: Option<Slot>,
 }
 
 impl Template {
@@ -63,7 +64,7 @@ impl Template {
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
         channel::send(&ours, &start, &fds)?;
         let disk = Disk::of(&plan.tree);
-        Ok(Self { channel: ours, plan, disk, is_up: false, spawner, mode, next_id: FIRST_SANDBOX_ID, _slot: slot })
+        Ok(Self { channel: ours, plan, disk, is_up: false, spawner, mode, next_id: FIRST_SANDBOX_ID, slot })
     }
 
     /// An id of the template's user namespace for one more sandbox. Rootless there is only one.
@@ -74,6 +75,15 @@ impl Template {
         let id = self.next_id;
         self.next_id = if id + 1 == IDS_PER_SLOT { FIRST_SANDBOX_ID } else { id + 1 };
         id
+    }
+}
+
+impl Template {
+    /// A file system on disk for scratch files, where the limits ask for one and there is the power to make it.
+    pub(super) fn scratch(&self, limits: &Limits, host_id: u32) -> Result<Option<OwnedFd>, StepError> {
+        let (Some(slot), true) = (&self.slot, crate::scratch::is_on_disk(limits)) else { return Ok(None) };
+        let dir = self.plan.tree.parent().unwrap_or(&self.plan.tree);
+        crate::scratch::make(dir, limits, slot.first_host_id + host_id).map(Some)
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 pub(crate) enum ToSpawner {
     /// Beside it: one tree per `Part::Mount`.
     Start { plan: Box<TemplatePlan>, parts: Vec<Part>, mode: Mode },
-    /// Beside it: the agent's channel, then cgroup membership files.
-    Sandbox { sandbox: SandboxId, host_id: u32, limits: Limits },
+    /// Beside it: the agent's channel, the scratch file system if there is one, then cgroup membership files.
+    Sandbox { sandbox: SandboxId, host_id: u32, limits: Limits, scratch: bool },
     /// Beside it: control socket, stdout, stderr.
     Context { sandbox: SandboxId, context: u32 },
     /// Beside it: one tree per name.

@@ -36,6 +36,7 @@ pub(super) struct Order {
     pub(super) limits: Limits,
     pub(super) agent: OwnedFd,
     pub(super) cgroups: Vec<OwnedFd>,
+    pub(super) scratch: Option<OwnedFd>,
     pub(super) main: AgentMain,
     pub(super) mode: Mode,
 }
@@ -50,6 +51,7 @@ impl Sandbox {
             links: plan.links.clone(),
             env: plan.env.clone().into_iter().collect(),
             cgroups: order.cgroups,
+            scratch: order.scratch,
             agent: order.agent,
             sync: theirs,
             filters: filters.clone(),
@@ -60,7 +62,7 @@ impl Sandbox {
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         };
         let cgroups = shell_plan.cgroups;
-        drop((shell_plan.sync, shell_plan.agent));
+        drop((shell_plan.sync, shell_plan.agent, shell_plan.scratch));
         let ruleset = map_and_wait(pid, order.host_id, &ours);
         if ruleset.is_err() {
             rustix::process::pidfd_send_signal(&shell, rustix::process::Signal::KILL).ok();

@@ -5,6 +5,7 @@
 pub(crate) mod fork_wire;
 mod kernel;
 pub(crate) mod lockdown;
+pub(crate) mod loop_device;
 pub(crate) mod mounts;
 pub(crate) mod process;
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]

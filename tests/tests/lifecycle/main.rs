@@ -1,0 +1,7 @@
+//! What happens to an engine when one of its parts dies, cannot start or runs out of something.
+
+mod limits;
+mod pool;
+mod set_up;
+mod twins;
+mod zygote;
