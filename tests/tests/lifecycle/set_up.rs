@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use atoll_core::Outcome;
 use atoll_engine::{Engine, Input, SandboxSpec, Walls, Warmth};
 use atoll_tests::census::{Census, instance_of};
-use atoll_tests::process::{BOUND, Family};
+use atoll_tests::process::{BOUND, Family, Process};
 use atoll_tests::{engine, input, python, sandbox, stop};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::path::{Path, PathBuf};
@@ -136,7 +136,15 @@ async fn without(dir: &Path, engine: &Engine) -> Result<String> {
     message
 }
 
-/// Jailer, spawner or zygote has no descriptor left: new work is refused or done, what lives goes on, and when there
+/// How many files a process may have open, now and at most.
+fn open_files(process: Process) -> Result<Rlimit> {
+    let text = std::fs::read_to_string(format!("/proc/{}/limits", process.pid))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).context("no such limit")?;
+    let mut words = line.split_whitespace().map(|word| word.parse::<u64>().ok());
+    Ok(Rlimit { current: words.next().context("no value")?, maximum: words.next().context("no value")? })
+}
+
+/// Jailer or spawner has no descriptor left: new work is refused or done, what lives goes on, and when there
 /// are descriptors again all is well.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_helper_without_descriptors_refuses_and_recovers() -> Result<()> {
@@ -148,7 +156,7 @@ async fn a_helper_without_descriptors_refuses_and_recovers() -> Result<()> {
     for process in [family.jailer, family.spawner] {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).context("pid")?;
         let used = std::fs::read_dir(format!("/proc/{}/fd", process.pid))?.count() as u64;
-        let whole = rustix::process::prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(used), maximum: Some(65_536) })?;
+        let whole = open_files(process)?;
         let mut refusals = 0;
         for spare in 0..16 {
             prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(used + spare), maximum: whole.maximum })?;

@@ -9,18 +9,11 @@ use crate::plan::{Mode, TemplatePlan};
 use crate::root::take_parts;
 use crate::spawner::ToSpawner;
 use crate::step::{Step, StepError};
-use crate::sys::process::{Forked, exit_now, fork_with, lay_stdin};
+use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, lay_stdin};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::ffi::CString;
 use std::fs;
-
-const NAMESPACES: u64 = (libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS) as u64;
 
 /// Ids below this one belong to the spawner and the zygote.
 const FIRST_SANDBOX_ID: u32 = 1000;
@@ -45,7 +38,7 @@ impl Template {
         let (parts, trees) = take_parts(&plan.tree, &plan.kernel)?;
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
-        let spawner = match fork_with(NAMESPACES).step("make the template's namespaces")? {
+        let spawner = match fork_with(OWN_NAMESPACES).step("make the template's namespaces")? {
             Forked::Child => {
                 drop((ours, go));
                 let failed = become_spawner(mode, &wait, theirs);

@@ -7,19 +7,12 @@ use crate::plan::{Mode, TemplatePlan};
 use crate::root::attach;
 use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan, seal_inputs, unseal_inputs};
 use crate::step::{Step, StepError, chain};
-use crate::sys::process::{Forked, exit_now, fork_with, join_namespaces};
+use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, join_namespaces};
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{MountFlags, mount_remount};
 use std::fs;
 use std::path::Path;
-
-const NAMESPACES: u64 = (libc::CLONE_NEWUSER
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS) as u64;
 
 pub(super) struct Sandbox {
     pub(super) pid: i32,
@@ -57,7 +50,7 @@ impl Sandbox {
             filters: filters.clone(),
             main: order.main,
         };
-        let (pid, shell) = match fork_with(NAMESPACES).step("make the sandbox's namespaces")? {
+        let (pid, shell) = match fork_with(OWN_NAMESPACES).step("make the sandbox's namespaces")? {
             Forked::Child => crate::shell::run(shell_plan),
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         };

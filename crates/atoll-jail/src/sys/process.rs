@@ -24,6 +24,15 @@ struct CloneArgs {
     tls: u64,
 }
 
+/// All that a template, and a sandbox within it, has for itself; the cgroup namespace comes after joining the groups.
+pub(crate) const OWN_NAMESPACES: u64 = (libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS)
+    .cast_unsigned() as u64;
+
 /// Forks with the given `CLONE_NEW…` flags; the child goes on here, on a copy of the memory.
 ///
 /// The caller's process must have one thread: a copy of another thread's held lock would never open.
