@@ -177,7 +177,7 @@ impl<'a, 'b> Run<'a, 'b> {
     /// Processor time has no limit of the kernel per execution; memory has none where there is no cgroup.
     async fn look_at_usage(&mut self) -> Result<(), JailError> {
         if self.sandbox.stats.cpu_nanos().is_none() {
-            let (memory, cpu_ms) = self.sandbox.usage().await?;
+            let (memory, cpu_ms) = self.sandbox.usage(self.limits.memory.get()).await?;
             self.watched_cpu_ms = cpu_ms;
             self.watched_peak = self.watched_peak.max(memory);
             if memory > self.limits.memory.get() {

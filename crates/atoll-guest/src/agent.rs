@@ -78,8 +78,8 @@ impl Agent {
                 Ok(())
             }
             ToAgent::Collect { dir, max_files } => collect(&self.start.channel, &dir, max_files),
-            ToAgent::Usage => {
-                let usage = crate::usage::read();
+            ToAgent::Usage { exact_above_bytes } => {
+                let usage = crate::usage::read(exact_above_bytes);
                 self.tell(&FromAgent::Usage { memory_bytes: usage.memory_bytes, cpu_ms: usage.cpu_ms }, &[])
             }
             ToAgent::KillAll => {

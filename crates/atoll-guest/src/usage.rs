@@ -8,25 +8,38 @@ pub(crate) struct Usage {
     pub(crate) cpu_ms: u64,
 }
 
-/// Every process but this one. Pages shared with the zygote do not count, scratch files do.
-pub(crate) fn read() -> Usage {
+/// Every process but this one, and the scratch files. The quick sum counts a page that forks share once for each of
+/// them; above `exact_above_bytes` it is counted again, each such page once.
+pub(crate) fn read(exact_above_bytes: u64) -> Usage {
     let mut total = Usage { memory_bytes: scratch_bytes(), cpu_ms: 0 };
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()).filter(|pid| *pid != 1) else { continue };
-        let text = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        total.memory_bytes += own_memory(&text("status"));
-        total.cpu_ms += cpu_ms(&text("stat"));
+    for pid in pids() {
+        total.memory_bytes += kib_of(&text(pid, "status"), "RssAnon:").unwrap_or(0) * 1024;
+        total.cpu_ms += cpu_ms(&text(pid, "stat"));
+    }
+    if total.memory_bytes > exact_above_bytes {
+        total.memory_bytes = scratch_bytes() + pids().map(exact_memory).sum::<u64>();
     }
     total
 }
 
-fn own_memory(status: &str) -> u64 {
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0)
-    };
-    field("RssAnon:") * 1024
+/// The process's share of its pages; all of them where the kernel does not let us see the shares.
+fn exact_memory(pid: u32) -> u64 {
+    let share = kib_of(&text(pid, "smaps_rollup"), "Pss_Anon:");
+    share.or_else(|| kib_of(&text(pid, "status"), "RssAnon:")).unwrap_or(0) * 1024
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
+}
+
+fn text(pid: u32, file: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
+}
+
+fn kib_of(table: &str, name: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Own and waited-for children's time, user and system: fields 14 to 17.
@@ -46,9 +59,9 @@ mod tests {
 
     #[test]
     fn numbers_come_from_the_right_fields() {
-        assert_eq!(own_memory("VmRSS:\t 900 kB\nRssAnon:\t     12 kB\nRssFile:\t 8 kB\n"), 12 * 1024);
+        assert_eq!(kib_of("VmRSS:\t 900 kB\nRssAnon:\t     12 kB\nRssFile:\t 8 kB\n", "RssAnon:"), Some(12));
         let stat = "7 (a ) b) S 0 7 7 0 -1 4194560 100 0 0 0 10 20 30 40 20 0 1 0 5 1 1";
         assert_eq!(cpu_ms(stat), 100 * 1000 / rustix::param::clock_ticks_per_second());
-        assert_eq!((own_memory(""), cpu_ms("")), (0, 0));
+        assert_eq!((kib_of("", "RssAnon:"), cpu_ms("")), (None, 0));
     }
 }

@@ -7,14 +7,7 @@ use std::fs;
 
 #[test]
 fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<()> {
-    let ran = run(&[
-        "run",
-        "--json",
-        "--template",
-        "python-min",
-        "-c",
-        "print('a'); 6*7",
-    ])?;
+    let ran = run(&["run", "--json", "--template", "python-min", "-c", "print('a'); 6*7"])?;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let answer: Value = serde_json::from_str(&ran.stdout)?;
     let keys = |value: &Value| {
@@ -23,11 +16,7 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
             .map(|map| map.keys().cloned().collect::<Vec<_>>().join(" "))
     };
     let sorted = |text: Option<String>| {
-        let mut words: Vec<String> = text
-            .unwrap_or_default()
-            .split(' ')
-            .map(str::to_owned)
-            .collect();
+        let mut words: Vec<String> = text.unwrap_or_default().split(' ').map(str::to_owned).collect();
         words.sort();
         words.join(" ")
     };
@@ -40,10 +29,7 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
         sorted(keys(&answer["usage"])),
         "cpu_ms net_in_bytes net_out_bytes output_bytes peak_memory_bytes wall_ms"
     );
-    assert_eq!(
-        sorted(keys(&answer["receipt"])),
-        "layers policy template tier"
-    );
+    assert_eq!(sorted(keys(&answer["receipt"])), "layers policy template tier");
     assert_eq!(
         answer["truncated"],
         serde_json::json!({"stdout": false, "stderr": false, "results": false})
@@ -121,17 +107,11 @@ fn output_files_come_back_with_size_digest_and_media_type() -> Result<()> {
 #[test]
 fn without_json_charts_and_files_are_saved_and_named_on_stderr() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nopen('/data/output/n.txt', 'w').write('x')\nprint('done')";
+    let code =
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nopen('/data/output/n.txt', 'w').write('x')\nprint('done')";
     let ran = run_command(atoll().args(["run", "-c", code]).current_dir(&dir))?;
-    assert_eq!(
-        (ran.code, ran.stdout.as_str()),
-        (Some(0), "done\n"),
-        "{ran:?}"
-    );
-    assert_eq!(
-        ran.stderr,
-        "saved: atoll-out/chart-1.png\nsaved: atoll-out/n.txt\n"
-    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "done\n"), "{ran:?}");
+    assert_eq!(ran.stderr, "saved: atoll-out/chart-1.png\nsaved: atoll-out/n.txt\n");
     assert!(fs::read(dir.path().join("atoll-out/chart-1.png"))?.starts_with(b"\x89PNG\r\n\x1a\n"));
     assert_eq!(fs::read_to_string(dir.path().join("atoll-out/n.txt"))?, "x");
     Ok(())

@@ -10,17 +10,18 @@ use std::collections::BTreeMap;
 #[tokio::test]
 async fn directory_variables_functions_and_options_live_on() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let first = place.bash("mkdir deep && cd deep\nexport A=1 B='x y'\nlocal_one=2\ngreet() { echo \"hi $1\"; }\nshopt -s extglob").await?;
+    let first = place
+        .bash("mkdir deep && cd deep\nexport A=1 B='x y'\nlocal_one=2\ngreet() { echo \"hi $1\"; }\nshopt -s extglob")
+        .await?;
     assert_eq!(
         (first.outcome, first.exit_code, first.stdout.as_str()),
         (Outcome::Ok, Some(0), ""),
         "{first:?}"
     );
-    let second = place.bash("pwd; echo \"$A $B $local_one\"; greet you; shopt -q extglob && echo set; env | grep ^A=").await?;
-    assert_eq!(
-        second.stdout,
-        "/home/user/deep\n1 x y 2\nhi you\nset\nA=1\n"
-    );
+    let second = place
+        .bash("pwd; echo \"$A $B $local_one\"; greet you; shopt -q extglob && echo set; env | grep ^A=")
+        .await?;
+    assert_eq!(second.stdout, "/home/user/deep\n1 x y 2\nhi you\nset\nA=1\n");
     assert_eq!(first.context_id, second.context_id);
     place.end().await
 }
@@ -37,11 +38,7 @@ async fn the_status_of_the_last_command_is_the_exit_code() -> Result<()> {
         ("false; true", Outcome::Ok, 0),
     ] {
         let ran = place.bash(code).await?;
-        assert_eq!(
-            (ran.outcome, ran.exit_code),
-            (outcome, Some(status)),
-            "{code}: {ran:?}"
-        );
+        assert_eq!((ran.outcome, ran.exit_code), (outcome, Some(status)), "{code}: {ran:?}");
     }
     place.end().await
 }
@@ -52,10 +49,7 @@ async fn both_outputs_are_kept_apart_and_standard_input_is_empty() -> Result<()>
     let ran = place
         .bash("echo out; echo err >&2; cat; read x; echo \"$?\"; printf 'no end'")
         .await?;
-    assert_eq!(
-        (ran.stdout.as_str(), ran.stderr.as_str()),
-        ("out\n1\nno end", "err\n")
-    );
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out\n1\nno end", "err\n"));
     place.end().await
 }
 
@@ -120,11 +114,7 @@ async fn time_runs_out_and_a_fresh_shell_follows() -> Result<()> {
             (Outcome::Timeout, "begun\n"),
             "{code}: {late:?}"
         );
-        assert_eq!(
-            late.hint.map(|hint| hint.rule),
-            Some("timeout: 1 s".into()),
-            "{code}"
-        );
+        assert_eq!(late.hint.map(|hint| hint.rule), Some("timeout: 1 s".into()), "{code}");
         assert_eq!(place.bash("echo next").await?.stdout, "next\n", "{code}");
         place.end().await?;
     }
@@ -143,11 +133,7 @@ async fn an_interrupt_ends_the_code_and_keeps_the_shell() -> Result<()> {
         "sleep 1000 | cat",
     ] {
         let ended = place
-            .interrupted(
-                Language::Bash,
-                &format!("echo MARK; {code}; echo unreached"),
-                "MARK",
-            )
+            .interrupted(Language::Bash, &format!("echo MARK; {code}; echo unreached"), "MARK")
             .await?;
         assert_eq!(
             (ended.outcome, ended.stdout.as_str()),
@@ -155,11 +141,7 @@ async fn an_interrupt_ends_the_code_and_keeps_the_shell() -> Result<()> {
             "{code}: {ended:?}"
         );
         let next = place.bash("echo $x; false").await?;
-        assert_eq!(
-            (next.stdout.as_str(), next.exit_code),
-            ("kept\n", Some(1)),
-            "{code}"
-        );
+        assert_eq!((next.stdout.as_str(), next.exit_code), ("kept\n", Some(1)), "{code}");
     }
     place.end().await
 }
@@ -167,14 +149,9 @@ async fn an_interrupt_ends_the_code_and_keeps_the_shell() -> Result<()> {
 #[tokio::test]
 async fn a_reader_that_goes_away_ends_the_writer_in_silence() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let ran = place
-        .bash("yes | head -n 1; echo \"${PIPESTATUS[@]}\"; trap")
-        .await?;
+    let ran = place.bash("yes | head -n 1; echo \"${PIPESTATUS[@]}\"; trap").await?;
     assert_eq!(
-        (
-            ran.stdout.lines().take(2).collect::<Vec<_>>(),
-            ran.stderr.as_str()
-        ),
+        (ran.stdout.lines().take(2).collect::<Vec<_>>(), ran.stderr.as_str()),
         (vec!["y", "141 0"], "")
     );
     assert!(!ran.stdout.contains("SIGPIPE"), "{ran:?}");
@@ -204,10 +181,7 @@ async fn both_languages_share_files_and_the_environment_they_were_given() -> Res
         },
     )
     .await?;
-    assert_eq!(
-        place.bash("echo \"$CITY\" | tee note").await?.stdout,
-        "Łódź $x\n"
-    );
+    assert_eq!(place.bash("echo \"$CITY\" | tee note").await?.stdout, "Łódź $x\n");
     assert_eq!(
         place
             .python("import os; print(open('note').read() == os.environ['CITY'] + '\\n')")

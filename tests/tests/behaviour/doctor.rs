@@ -11,10 +11,7 @@ fn json_names_every_tier_and_every_layer_of_the_jail() -> Result<()> {
     let report: Value = serde_json::from_str(&ran.stdout)?;
     assert_eq!(report["mode"], "root");
     let tiers = report["tiers"].as_array().context("tiers")?;
-    let names: Vec<_> = tiers
-        .iter()
-        .filter_map(|tier| tier["tier"].as_str())
-        .collect();
+    let names: Vec<_> = tiers.iter().filter_map(|tier| tier["tier"].as_str()).collect();
     assert_eq!(names, ["jail", "wasm", "container", "gvisor", "microvm"]);
     let jail = &tiers[0];
     assert_eq!(
@@ -32,12 +29,7 @@ fn json_names_every_tier_and_every_layer_of_the_jail() -> Result<()> {
             (&true.into(), &true.into()),
             "{layer}"
         );
-        assert!(
-            layer["detail"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty()),
-            "{layer}"
-        );
+        assert!(layer["detail"].as_str().is_some_and(|text| !text.is_empty()), "{layer}");
     }
     Ok(())
 }
@@ -46,16 +38,9 @@ fn json_names_every_tier_and_every_layer_of_the_jail() -> Result<()> {
 fn what_is_not_there_says_how_to_get_it() -> Result<()> {
     let report: Value = serde_json::from_str(&run(&["doctor", "--json"])?.stdout)?;
     for tier in report["tiers"].as_array().context("tiers")? {
-        let parts = tier["layers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .chain([tier]);
+        let parts = tier["layers"].as_array().into_iter().flatten().chain([tier]);
         for part in parts.filter(|part| part["available"] == false) {
-            assert!(
-                part["fix"].as_str().is_some_and(|fix| !fix.is_empty()),
-                "{part}"
-            );
+            assert!(part["fix"].as_str().is_some_and(|fix| !fix.is_empty()), "{part}");
         }
     }
     Ok(())
@@ -71,11 +56,7 @@ fn the_text_for_people_says_the_same() -> Result<()> {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert!(lines.contains(&vec!["jail", "available"]), "{}", ran.stdout);
-    assert!(
-        lines.contains(&vec!["microvm", "not", "available"]),
-        "{}",
-        ran.stdout
-    );
+    assert!(lines.contains(&vec!["microvm", "not", "available"]), "{}", ran.stdout);
     for layer in ["user_namespaces", "seccomp", "landlock", "cgroups"] {
         assert!(
             lines.iter().any(|words| words.starts_with(&[layer, "ok"])),

@@ -19,9 +19,7 @@ async fn exit_ends_the_execution_not_the_context() -> Result<()> {
     ];
     for (code, outcome, exit_code) in cases {
         let ended = place
-            .python(&format!(
-                "kept = 1\nprint('before')\n{code}\nprint('after')"
-            ))
+            .python(&format!("kept = 1\nprint('before')\n{code}\nprint('after')"))
             .await?;
         assert_eq!(
             (ended.outcome, ended.exit_code),
@@ -38,17 +36,12 @@ async fn exit_ends_the_execution_not_the_context() -> Result<()> {
 async fn a_hard_exit_gives_its_code_and_a_fresh_context_follows() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let before = place.python("kept = 1").await?;
-    let ended = place
-        .python("print('x', flush=True)\nimport os; os._exit(7)")
-        .await?;
+    let ended = place.python("print('x', flush=True)\nimport os; os._exit(7)").await?;
     assert_eq!(
         (ended.outcome, ended.exit_code, ended.stdout.as_str()),
         (Outcome::Error, Some(7), "x\n")
     );
-    assert_eq!(
-        ended.error.map(|error| error.value),
-        Some("exit status 7".into())
-    );
+    assert_eq!(ended.error.map(|error| error.value), Some("exit status 7".into()));
     assert!(is_fresh(&mut place).await?);
     let after = place.python("1").await?;
     assert_eq!(before.sandbox_id, after.sandbox_id);
@@ -66,11 +59,7 @@ async fn a_crash_is_named_by_its_signal_and_files_survive_it() -> Result<()> {
             "SIGSEGV (segmentation fault)",
         ),
         ("import os; os.abort()", Outcome::Crashed, "SIGABRT (abort)"),
-        (
-            "import os; os.kill(os.getpid(), 9)",
-            Outcome::Killed,
-            "SIGKILL",
-        ),
+        ("import os; os.kill(os.getpid(), 9)", Outcome::Killed, "SIGKILL"),
     ];
     for (code, outcome, signal) in cases {
         let ended = place
@@ -84,15 +73,9 @@ async fn a_crash_is_named_by_its_signal_and_files_survive_it() -> Result<()> {
             "{code}"
         );
         let error = ended.error.context("no error")?;
-        assert_eq!(
-            error.value,
-            format!("the interpreter was ended by {signal}")
-        );
+        assert_eq!(error.value, format!("the interpreter was ended by {signal}"));
         assert!(is_fresh(&mut place).await?, "{code}");
-        assert_eq!(
-            place.python("print(open('file').read())").await?.stdout,
-            "here\n"
-        );
+        assert_eq!(place.python("print(open('file').read())").await?.stdout, "here\n");
     }
     place.end().await
 }
@@ -103,23 +86,10 @@ async fn threads_that_are_stuck_do_not_hold_the_execution() -> Result<()> {
     let stuck = "import threading\nlock = threading.Lock(); lock.acquire()\n\
                  for daemon in (True, False): threading.Thread(target=lock.acquire, daemon=daemon).start()\nprint('done')";
     let ended = place.python(stuck).await?;
-    assert_eq!(
-        (ended.outcome, ended.stdout.as_str()),
-        (Outcome::Ok, "done\n")
-    );
-    assert_eq!(
-        place
-            .python("print(threading.active_count())")
-            .await?
-            .stdout,
-        "3\n"
-    );
+    assert_eq!((ended.outcome, ended.stdout.as_str()), (Outcome::Ok, "done\n"));
+    assert_eq!(place.python("print(threading.active_count())").await?.stdout, "3\n");
     let deadlock = place
-        .interrupted(
-            Language::Python,
-            "print('MARK', flush=True)\nlock.acquire()",
-            "MARK",
-        )
+        .interrupted(Language::Python, "print('MARK', flush=True)\nlock.acquire()", "MARK")
         .await?;
     assert_eq!(deadlock.outcome, Outcome::Interrupted);
     assert_eq!(place.python("print(lock.locked())").await?.stdout, "True\n");
@@ -138,24 +108,13 @@ async fn closed_outputs_are_no_catastrophe() -> Result<()> {
         "{closed:?}"
     );
     assert_eq!(
-        closed
-            .results
-            .first()
-            .map(|result| result.data["text/plain"].clone()),
+        closed.results.first().map(|result| result.data["text/plain"].clone()),
         Some("42".into())
     );
     let next = place.python("sys.stdout.close()\n1").await?;
-    assert_eq!(
-        (next.outcome, next.results.len()),
-        (Outcome::Ok, 1),
-        "{next:?}"
-    );
+    assert_eq!((next.outcome, next.results.len()), (Outcome::Ok, 1), "{next:?}");
     let last = place.python("2").await?;
-    assert_eq!(
-        (last.outcome, last.results.len()),
-        (Outcome::Ok, 1),
-        "{last:?}"
-    );
+    assert_eq!((last.outcome, last.results.len()), (Outcome::Ok, 1), "{last:?}");
     place.end().await
 }
 
@@ -163,9 +122,7 @@ async fn closed_outputs_are_no_catastrophe() -> Result<()> {
 async fn a_closed_control_socket_costs_the_context_only() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let ended = place
-        .python(
-            "kept = 1\nprint('x', flush=True)\nimport os\nos.closerange(3, 1000)\nwhile True: pass",
-        )
+        .python("kept = 1\nprint('x', flush=True)\nimport os\nos.closerange(3, 1000)\nwhile True: pass")
         .await?;
     assert_eq!(
         (ended.outcome, ended.stdout.as_str()),
@@ -183,10 +140,7 @@ async fn background_output_of_an_earlier_execution_does_not_break_the_next() -> 
     assert_eq!(place.python(code).await?.outcome, Outcome::Ok);
     let ended = place.python("p.kill(); p.wait(); 6*7").await?;
     assert_eq!(
-        ended
-            .results
-            .first()
-            .map(|result| result.data["text/plain"].clone()),
+        ended.results.first().map(|result| result.data["text/plain"].clone()),
         Some("42".into()),
         "{:?}",
         ended.outcome

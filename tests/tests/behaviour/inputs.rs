@@ -27,12 +27,7 @@ fn an_input_has_its_own_name_or_the_one_it_is_given() -> Result<()> {
         "a=b.csv",
     ]);
     command
-        .args([
-            "--in",
-            "sales.csv=Verkäufe 2024.csv",
-            "--in",
-            "./sales.csv=-rf",
-        ])
+        .args(["--in", "sales.csv=Verkäufe 2024.csv", "--in", "./sales.csv=-rf"])
         .current_dir(&dir);
     let ran = run_command(&mut command)?;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
@@ -75,18 +70,12 @@ async fn inputs_cannot_be_changed() -> Result<()> {
         );
     }
     assert_eq!(
-        place
-            .python("print(open('/data/input/x.csv').read())")
-            .await?
-            .stdout,
+        place.python("print(open('/data/input/x.csv').read())").await?.stdout,
         "safe\n"
     );
     place.end().await?;
     assert_eq!(
-        (
-            fs::read_to_string(&path)?.as_str(),
-            fs::metadata(&path)?.mode() & 0o777
-        ),
+        (fs::read_to_string(&path)?.as_str(), fs::metadata(&path)?.mode() & 0o777),
         ("safe", 0o666)
     );
     Ok(())
@@ -114,10 +103,7 @@ fn a_file_that_only_its_owner_may_read_is_readable_inside() -> Result<()> {
         execution.error
     );
     assert_eq!(
-        (
-            fs::read_to_string(&path)?.as_str(),
-            fs::metadata(&path)?.mode() & 0o777
-        ),
+        (fs::read_to_string(&path)?.as_str(), fs::metadata(&path)?.mode() & 0o777),
         ("mine", 0o600)
     );
     Ok(())
@@ -162,11 +148,7 @@ async fn many_inputs_arrive_and_too_many_are_refused() -> Result<()> {
         fs::write(&path, format!("{number}"))?;
         inputs.push(input(&path, &format!("{number}.txt"))?);
     }
-    let one_more = [
-        inputs.clone(),
-        vec![input(dir.path().join("0.txt"), "more")?],
-    ]
-    .concat();
+    let one_more = [inputs.clone(), vec![input(dir.path().join("0.txt"), "more")?]].concat();
     let refused = Place::with(
         "python-min",
         SandboxSpec {
@@ -200,21 +182,9 @@ fn a_link_is_followed_on_the_host() -> Result<()> {
     let code = "import os; print(os.path.islink('/data/input/link.csv'), open('/data/input/link.csv').read())";
     let ran = run_command(
         atoll()
-            .args([
-                "run",
-                "--template",
-                "python-min",
-                "--in",
-                "link.csv",
-                "-c",
-                code,
-            ])
+            .args(["run", "--template", "python-min", "--in", "link.csv", "-c", code])
             .current_dir(&dir),
     )?;
-    assert_eq!(
-        (ran.code, ran.stdout.as_str()),
-        (Some(0), "False data\n"),
-        "{ran:?}"
-    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "False data\n"), "{ran:?}");
     Ok(())
 }

@@ -37,10 +37,7 @@ async fn code_that_ignores_the_interrupt_is_killed_and_replaced() -> Result<()> 
     for code in [deaf, stubborn] {
         let ended = place.interrupted(Language::Python, code, "MARK").await?;
         assert_eq!(ended.outcome, Outcome::Interrupted, "{code}: {ended:?}");
-        assert_eq!(
-            ended.error.map(|error| error.name),
-            Some("KeyboardInterrupt".into())
-        );
+        assert_eq!(ended.error.map(|error| error.name), Some("KeyboardInterrupt".into()));
         assert!(is_fresh(&mut place).await?, "{code}");
     }
     place.end().await

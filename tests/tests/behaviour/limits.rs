@@ -29,15 +29,8 @@ async fn memory_is_limited_and_a_fresh_context_follows() -> Result<()> {
         ended.error.map(|error| (error.name, error.value)),
         Some(("MemoryError".into(), "memory_limit: 128 MiB".into()))
     );
-    assert!(
-        ended.usage.peak_memory_bytes <= 128 * MIB,
-        "{:?}",
-        ended.usage
-    );
-    assert_eq!(
-        place.python("print('kept' in globals())").await?.stdout,
-        "False\n"
-    );
+    assert!(ended.usage.peak_memory_bytes <= 128 * MIB, "{:?}", ended.usage);
+    assert_eq!(place.python("print('kept' in globals())").await?.stdout, "False\n");
     place.end().await
 }
 
@@ -67,10 +60,7 @@ async fn an_allocation_that_fails_is_a_memory_limit_that_keeps_the_state() -> Re
     let error = ended.error.context("no error")?;
     assert_eq!(error.name, "MemoryError");
     assert!(
-        error
-            .traceback
-            .iter()
-            .any(|line| line.contains("Cell In[1], line 2")),
+        error.traceback.iter().any(|line| line.contains("Cell In[1], line 2")),
         "{error:?}"
     );
     assert_eq!(place.python("print(kept)").await?.stdout, "1\n");
@@ -85,8 +75,7 @@ async fn processor_time_is_limited_for_the_code_and_its_children() -> Result<()>
     };
     let mut place = Place::limited("python-min", limits).await?;
     let burn = "while True: pass";
-    let child =
-        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])";
+    let child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass'])";
     for code in [burn, child] {
         let ended = place.python(code).await?;
         assert_eq!(
@@ -138,10 +127,7 @@ async fn processes_are_limited_and_the_hint_says_so() -> Result<()> {
         (Outcome::Error, Some("processes: 64")),
         "{ended:?}"
     );
-    assert_eq!(
-        ended.error.map(|error| error.name),
-        Some("BlockingIOError".into())
-    );
+    assert_eq!(ended.error.map(|error| error.name), Some("BlockingIOError".into()));
     let after = place
         .python("for pid in kids: os.kill(pid, 9)\nprint(kept, 32 < len(kids) < 64)")
         .await?;

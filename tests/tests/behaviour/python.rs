@@ -59,11 +59,7 @@ async fn a_value_is_shown_in_every_form_that_it_offers() -> Result<()> {
                 \x20   def _repr_png_(self): return b'\\x89PNG'\n    def _repr_jpeg_(self): return b'\\xff\\xd8'\n\
                 \x20   def _repr_pdf_(self): return b'%PDF'\n    def __repr__(self): return 'rich'\nRich()";
     let shown = place.python(code).await?;
-    assert_eq!(
-        (shown.outcome, shown.results.len()),
-        (Outcome::Ok, 1),
-        "{shown:?}"
-    );
+    assert_eq!((shown.outcome, shown.results.len()), (Outcome::Ok, 1), "{shown:?}");
     let data = &shown.results[0].data;
     assert_eq!(
         (&data["text/plain"], &data["text/html"]),
@@ -119,10 +115,7 @@ async fn figures_are_captured_with_and_without_show() -> Result<()> {
         "5906 per metre, 150 dpi"
     );
     let chart = silent.results[0].chart.as_ref().context("no chart data")?;
-    assert_eq!(
-        (&chart["type"], &chart["title"]),
-        (&"line".into(), &"T".into())
-    );
+    assert_eq!((&chart["type"], &chart["title"]), (&"line".into(), &"T".into()));
     let shown = place
         .python("plt.bar(['a'], [1]); plt.show(); plt.pie([1, 2]); plt.show(); print('after')")
         .await?;
@@ -208,10 +201,7 @@ async fn output_of_c_code_and_subprocesses_is_captured_in_order() -> Result<()> 
                 libc.puts(b'two'); libc.fflush(None)\nprint('three', flush=True)\nsubprocess.run(['echo', 'four'])\n\
                 os.write(1, b'five\\n')\n!echo six\nos.system('echo seven; echo bad >&2')\nprint('eight', file=sys.stderr)";
     let ran = place.python(code).await?;
-    assert_eq!(
-        ran.stdout, "one\ntwo\nthree\nfour\nfive\nsix\nseven\n",
-        "{ran:?}"
-    );
+    assert_eq!(ran.stdout, "one\ntwo\nthree\nfour\nfive\nsix\nseven\n", "{ran:?}");
     assert_eq!(ran.stderr, "bad\neight\n");
     assert_eq!(
         text(&place.python("lines = !printf 'a\\nb'\nlist(lines)").await?),
@@ -223,7 +213,8 @@ async fn output_of_c_code_and_subprocesses_is_captured_in_order() -> Result<()> 
 #[tokio::test]
 async fn await_works_at_the_top_level_and_the_loop_lives_on() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let code = "import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n\nawait asyncio.gather(f(1), f(2))";
+    let code =
+        "import asyncio\nasync def f(n):\n    await asyncio.sleep(0)\n    return n\nawait asyncio.gather(f(1), f(2))";
     assert_eq!(text(&place.python(code).await?), Some("[1, 2]"));
     assert_eq!(text(&place.python("await f(3)").await?), Some("3"));
     place.end().await
@@ -242,9 +233,6 @@ async fn asking_the_user_fails_at_once_and_says_what_to_do() -> Result<()> {
         );
         assert!(error.value.contains("is not available here"), "{error:?}");
     }
-    assert_eq!(
-        text(&place.python("import sys; sys.stdin.read()").await?),
-        Some("''")
-    );
+    assert_eq!(text(&place.python("import sys; sys.stdin.read()").await?), Some("''"));
     place.end().await
 }

@@ -27,28 +27,22 @@ async fn scratch_bytes_are_limited() -> Result<()> {
         ..Limits::SMALL
     };
     let mut place = Place::limited("python-min", limits).await?;
-    for dir in [
-        "/home/user",
-        "/tmp",
-        "/data/output",
-        "/mnt/data",
-        "/dev/shm",
-    ] {
-        let code = format!(
-            "import os\nfor i in range(100):\n    open(f'{dir}/f{{i}}', 'wb').write(bytes(1 << 20))"
-        );
+    for dir in ["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"] {
+        let code = format!("import os\nfor i in range(100):\n    open(f'{dir}/f{{i}}', 'wb').write(bytes(1 << 20))");
         let full = place.python(&code).await?;
         assert_eq!(
             (full.outcome, rule(&full)),
             (Outcome::Error, Some("scratch disk: 16 MiB, 10000 files")),
             "{dir}: {full:?}"
         );
-        let cleaned = place.python(&format!("for i in range(17):\n    if os.path.exists(f'{dir}/f{{i}}'): os.remove(f'{dir}/f{{i}}')")).await?;
+        let cleaned = place
+            .python(&format!(
+                "for i in range(17):\n    if os.path.exists(f'{dir}/f{{i}}'): os.remove(f'{dir}/f{{i}}')"
+            ))
+            .await?;
         assert_eq!(cleaned.outcome, Outcome::Ok, "{dir}: {cleaned:?}");
     }
-    let one = place
-        .python("open('one', 'wb').write(bytes(17 << 20))")
-        .await?;
+    let one = place.python("open('one', 'wb').write(bytes(17 << 20))").await?;
     assert_eq!(
         (one.outcome, rule(&one)),
         (Outcome::Error, Some("scratch disk: 16 MiB, 10000 files")),
@@ -64,9 +58,7 @@ async fn the_number_of_scratch_files_is_limited() -> Result<()> {
         ..Limits::SMALL
     };
     let mut place = Place::limited("python-min", limits).await?;
-    let full = place
-        .python("for i in range(1000): open(f'f{i}', 'w').close()")
-        .await?;
+    let full = place.python("for i in range(1000): open(f'f{i}', 'w').close()").await?;
     assert_eq!(
         (full.outcome, rule(&full)),
         (Outcome::Error, Some("scratch disk: 100 MiB, 500 files")),
@@ -90,16 +82,10 @@ async fn open_files_are_limited() -> Result<()> {
         .python("kept = []\nwhile True: kept.append(open('/dev/null'))")
         .await?;
     let error = ended.error.context("no error")?;
-    assert_eq!(
-        (ended.outcome, error.name.as_str()),
-        (Outcome::Error, "OSError")
-    );
+    assert_eq!((ended.outcome, error.name.as_str()), (Outcome::Error, "OSError"));
     assert!(error.value.contains("Too many open files"), "{error:?}");
     assert_eq!(
-        place
-            .python("print(64 < len(kept) < 128); kept.clear()")
-            .await?
-            .stdout,
+        place.python("print(64 < len(kept) < 128); kept.clear()").await?.stdout,
         "True\n"
     );
     place.end().await
@@ -110,21 +96,17 @@ async fn a_flood_of_output_is_cut_with_a_flag_while_our_memory_stays_flat() -> R
     let mut place = Place::new("python-min").await?;
     place.python("print('warm')").await?;
     let before = own_peak_bytes()?;
-    let flood = place.python("import sys\nline = 'x' * 1023\nfor _ in range(200 << 10): print(line)\nprint('E' * 10, file=sys.stderr)").await?;
+    let flood = place
+        .python(
+            "import sys\nline = 'x' * 1023\nfor _ in range(200 << 10): print(line)\nprint('E' * 10, file=sys.stderr)",
+        )
+        .await?;
     assert_eq!(
-        (
-            flood.outcome,
-            flood.stdout.len() as u64,
-            flood.stderr.as_str()
-        ),
+        (flood.outcome, flood.stdout.len() as u64, flood.stderr.as_str()),
         (Outcome::Ok, MIB, "EEEEEEEEEE\n")
     );
     assert_eq!(
-        (
-            flood.truncated.stdout,
-            flood.truncated.stderr,
-            flood.truncated.results
-        ),
+        (flood.truncated.stdout, flood.truncated.stderr, flood.truncated.results),
         (true, false, false)
     );
     let grown = own_peak_bytes()? - before;
@@ -133,10 +115,7 @@ async fn a_flood_of_output_is_cut_with_a_flag_while_our_memory_stays_flat() -> R
         "200 MiB of output made the engine grow by {grown} bytes"
     );
     let next = place.python("print('next')").await?;
-    assert_eq!(
-        (next.stdout.as_str(), next.truncated.stdout),
-        ("next\n", false)
-    );
+    assert_eq!((next.stdout.as_str(), next.truncated.stdout), ("next\n", false));
     place.end().await
 }
 
@@ -159,11 +138,7 @@ async fn rich_output_above_its_limit_is_left_out_with_a_flag() -> Result<()> {
         (Outcome::Ok, vec!["a".into(), "c".into()], "end\n")
     );
     assert_eq!(
-        (
-            shown.truncated.stdout,
-            shown.truncated.stderr,
-            shown.truncated.results
-        ),
+        (shown.truncated.stdout, shown.truncated.stderr, shown.truncated.results),
         (false, false, true)
     );
     let huge = place.python("HTML('d' * (80 << 20))").await?;

@@ -20,11 +20,7 @@ fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> 
     is_limited(&user)?;
     cannot_read_what_the_user_cannot(&user)?;
     assert_eq!(processes()?, before, "nothing of the user runs on");
-    assert_eq!(
-        run_files(&user),
-        Vec::<PathBuf>::new(),
-        "no lock file or spool is left"
-    );
+    assert_eq!(run_files(&user), Vec::<PathBuf>::new(), "no lock file or spool is left");
     Ok(())
 }
 
@@ -39,23 +35,12 @@ fn prints_and_keeps_files(user: &User) -> Result<()> {
     fs::set_permissions(&input, Permissions::from_mode(0o600))?;
     chown(&input, Some(USER), Some(USER))?;
     let code = "import os\nopen('/data/output/o.txt', 'w').write(open('/data/input/in.txt').read().upper())\nprint(os.getuid())";
-    let ran = user.run(&[
-        "run",
-        "--template",
-        "python-min",
-        "--in",
-        "in.txt",
-        "-c",
-        code,
-    ])?;
+    let ran = user.run(&["run", "--template", "python-min", "--in", "in.txt", "-c", code])?;
     assert_eq!(
         (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
         (Some(0), "1000\n", "saved: atoll-out/o.txt\n")
     );
-    assert_eq!(
-        fs::read_to_string(user.path("cwd/atoll-out/o.txt"))?,
-        "MINE"
-    );
+    assert_eq!(fs::read_to_string(user.path("cwd/atoll-out/o.txt"))?, "MINE");
     let bash = user.json(&["--lang", "bash", "-c", "echo hi; exit 3"])?;
     assert_eq!(
         (bash.outcome, bash.exit_code, bash.stdout.as_str()),
@@ -80,17 +65,14 @@ fn says_what_is_weaker(user: &User) -> Result<()> {
     );
     let weaker = layers["weaker"].as_array().context("weaker")?;
     assert!(
-        weaker.iter().any(|point| point
-            .as_str()
-            .is_some_and(|text| text.starts_with("no cgroup"))),
+        weaker
+            .iter()
+            .any(|point| point.as_str().is_some_and(|text| text.starts_with("no cgroup"))),
         "{weaker:?}"
     );
     let doctor = user.run(&["doctor", "--json"])?;
     let report: serde_json::Value = serde_json::from_str(&doctor.stdout)?;
-    assert_eq!(
-        (doctor.code, &report["mode"]),
-        (Some(0), &"rootless".into())
-    );
+    assert_eq!((doctor.code, &report["mode"]), (Some(0), &"rootless".into()));
     assert_eq!(
         report["tiers"][0]["weaker"].as_array(),
         Some(weaker),
@@ -118,6 +100,10 @@ fn is_limited(user: &User) -> Result<()> {
         (memory.outcome, memory.hint.map(|hint| hint.rule)),
         (Outcome::MemoryLimit, Some("memory_limit: 128 MiB".into()))
     );
+    let family = "import os, signal\nfor _ in range(4):\n    if os.fork() == 0:\n        x = bytearray(60 << 20)\n\
+                  \x20       for i in range(0, len(x), 4096): x[i] = 1\n        signal.pause()\nsignal.pause()";
+    let together = user.json(&["--memory", "128MiB", "-c", family])?;
+    assert_eq!(together.outcome, Outcome::MemoryLimit, "four of 60 MiB: {together:?}");
     for code in ["while True: pass", "import time; time.sleep(1000)"] {
         let late = user.json(&["--timeout", "1s", "-c", code])?;
         assert_eq!(
@@ -139,15 +125,7 @@ fn cannot_read_what_the_user_cannot(user: &User) -> Result<()> {
     let secret = user.path("cwd/secret.csv");
     fs::write(&secret, "not yours")?;
     fs::set_permissions(&secret, Permissions::from_mode(0o600))?;
-    let asked = user.run(&[
-        "run",
-        "--template",
-        "python-min",
-        "--in",
-        "secret.csv",
-        "-c",
-        "1",
-    ])?;
+    let asked = user.run(&["run", "--template", "python-min", "--in", "secret.csv", "-c", "1"])?;
     let sentence = "error: input cannot be read: `secret.csv`: Permission denied (os error 13)\n";
     assert_eq!((asked.code, asked.stderr.as_str()), (Some(2), sentence));
     let code = user.run(&["run", "secret.csv"])?;

@@ -8,11 +8,7 @@ use atoll_tests::Place;
 async fn text_that_is_no_unicode_still_gives_an_answer() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let shown = place.python("'a\\ud800b'").await?;
-    assert_eq!(
-        (shown.outcome, shown.results.len()),
-        (Outcome::Ok, 1),
-        "{shown:?}"
-    );
+    assert_eq!((shown.outcome, shown.results.len()), (Outcome::Ok, 1), "{shown:?}");
     let raised = place.python("raise ValueError('a\\ud800b')").await?;
     let error = raised.error.context("no error")?;
     assert_eq!(
@@ -20,31 +16,21 @@ async fn text_that_is_no_unicode_still_gives_an_answer() -> Result<()> {
         (Outcome::Error, "ValueError"),
         "{error:?}"
     );
-    assert!(
-        error.value.starts_with('a') && error.value.ends_with('b'),
-        "{error:?}"
-    );
+    assert!(error.value.starts_with('a') && error.value.ends_with('b'), "{error:?}");
     let html = place
         .python("from IPython.display import HTML\nHTML('x\\udfff\\x00y')")
         .await?;
-    assert_eq!(
-        (html.outcome, html.results.len()),
-        (Outcome::Ok, 1),
-        "{html:?}"
-    );
+    assert_eq!((html.outcome, html.results.len()), (Outcome::Ok, 1), "{html:?}");
     place.end().await
 }
 
 #[tokio::test]
 async fn numbers_that_json_does_not_know_still_give_an_answer() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let code = "class J:\n    def _repr_json_(self): return {'nan': float('nan'), 'inf': float('inf'), 'big': 10**400}\nJ()";
+    let code =
+        "class J:\n    def _repr_json_(self): return {'nan': float('nan'), 'inf': float('inf'), 'big': 10**400}\nJ()";
     let shown = place.python(code).await?;
-    assert_eq!(
-        (shown.outcome, shown.results.len()),
-        (Outcome::Ok, 1),
-        "{shown:?}"
-    );
+    assert_eq!((shown.outcome, shown.results.len()), (Outcome::Ok, 1), "{shown:?}");
     let deep = place.python("class D:\n    def _repr_json_(self):\n        x = []\n        for _ in range(100000): x = [x]\n        return x\nD()").await?;
     assert_eq!(deep.outcome, Outcome::Ok, "{:?}", deep.error);
     assert_eq!(place.python("print('next')").await?.stdout, "next\n");
@@ -57,11 +43,7 @@ async fn a_fork_that_runs_on_does_not_answer_for_its_parent() -> Result<()> {
     let forked = place
         .python("import os\nme = os.getpid()\npid = os.fork()\n'shown'")
         .await?;
-    assert_eq!(
-        (forked.outcome, forked.results.len()),
-        (Outcome::Ok, 1),
-        "{forked:?}"
-    );
+    assert_eq!((forked.outcome, forked.results.len()), (Outcome::Ok, 1), "{forked:?}");
     for number in 0..5 {
         let next = place
             .python(&format!("print(os.getpid() == me, pid > 0, {number})"))
@@ -69,10 +51,7 @@ async fn a_fork_that_runs_on_does_not_answer_for_its_parent() -> Result<()> {
         assert_eq!(next.stdout, format!("True True {number}\n"));
     }
     let waited = place.python("print(os.waitpid(pid, 0)[0] == pid)").await?;
-    assert_eq!(
-        waited.stdout, "True\n",
-        "the child has ended by itself: {waited:?}"
-    );
+    assert_eq!(waited.stdout, "True\n", "the child has ended by itself: {waited:?}");
     place.end().await
 }
 
@@ -84,22 +63,14 @@ async fn pools_of_processes_and_threads_work() -> Result<()> {
                 with cf.ProcessPoolExecutor(2) as p: print(list(p.map(f, range(4))))\n\
                 with cf.ThreadPoolExecutor(2) as p: print(list(p.map(f, range(4))))";
     let ran = place.python(code).await?;
-    assert_eq!(
-        ran.stdout,
-        "[0, 1, 4, 9]\n".repeat(3),
-        "{:?} {}",
-        ran.error,
-        ran.stderr
-    );
+    assert_eq!(ran.stdout, "[0, 1, 4, 9]\n".repeat(3), "{:?} {}", ran.error, ran.stderr);
     place.end().await
 }
 
 #[tokio::test]
 async fn magics_work_and_an_install_says_that_there_is_no_network() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let cell = place
-        .python("%%bash\necho from $((1+1)) bash\necho bad >&2")
-        .await?;
+    let cell = place.python("%%bash\necho from $((1+1)) bash\necho bad >&2").await?;
     assert_eq!(
         (cell.stdout.as_str(), cell.stderr.as_str()),
         ("from 2 bash\n", "bad\n"),
@@ -124,10 +95,7 @@ async fn magics_work_and_an_install_says_that_there_is_no_network() -> Result<()
 async fn an_endless_recursion_and_a_broken_repr_are_errors_of_the_code() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let deep = place.python("def f(): return f()\nf()").await?;
-    assert_eq!(
-        deep.error.map(|error| error.name),
-        Some("RecursionError".into())
-    );
+    assert_eq!(deep.error.map(|error| error.name), Some("RecursionError".into()));
     let broken = place
         .python("class B:\n    def __repr__(self): raise KeyError('no')\nB()")
         .await?;
@@ -148,27 +116,16 @@ async fn an_endless_recursion_and_a_broken_repr_are_errors_of_the_code() -> Resu
 async fn a_lost_working_directory_or_replaced_builtins_hurt_only_the_code() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     place
-        .python(
-            "import os, builtins, sys\nos.mkdir('/tmp/d'); os.chdir('/tmp/d'); os.rmdir('/tmp/d')",
-        )
+        .python("import os, builtins, sys\nos.mkdir('/tmp/d'); os.chdir('/tmp/d'); os.rmdir('/tmp/d')")
         .await?;
     assert_eq!(place.python("print(1)").await?.stdout, "1\n");
     place
-        .python(
-            "builtins.open = None; builtins.len = None; os.getcwd = None; sys.excepthook = None",
-        )
+        .python("builtins.open = None; builtins.len = None; os.getcwd = None; sys.excepthook = None")
         .await?;
     let next = place.python("print(2)").await?;
-    assert_eq!(
-        (next.outcome, next.stdout.as_str()),
-        (Outcome::Ok, "2\n"),
-        "{next:?}"
-    );
+    assert_eq!((next.outcome, next.stdout.as_str()), (Outcome::Ok, "2\n"), "{next:?}");
     let failed = place.python("1/0").await?;
-    assert_eq!(
-        failed.error.map(|error| error.name),
-        Some("ZeroDivisionError".into())
-    );
+    assert_eq!(failed.error.map(|error| error.name), Some("ZeroDivisionError".into()));
     place.end().await
 }
 
@@ -185,8 +142,7 @@ async fn code_as_long_as_is_allowed_runs() -> Result<()> {
 }
 
 #[tokio::test]
-async fn results_and_prints_arrive_in_order_and_the_thousand_and_first_result_is_cut() -> Result<()>
-{
+async fn results_and_prints_arrive_in_order_and_the_thousand_and_first_result_is_cut() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let code = "from IPython.display import display\nfor i in range(1001):\n    display(i)\n    print(i, flush=True)";
     let ran = place.python(code).await?;
@@ -197,14 +153,7 @@ async fn results_and_prints_arrive_in_order_and_the_thousand_and_first_result_is
         .collect();
     let expected: Vec<String> = (0..1000).map(|i| i.to_string()).collect();
     assert_eq!(shown, expected);
-    assert!(
-        ran.truncated.results && !ran.truncated.stdout,
-        "{:?}",
-        ran.truncated
-    );
-    assert_eq!(
-        ran.stdout,
-        (0..1001).map(|i| format!("{i}\n")).collect::<String>()
-    );
+    assert!(ran.truncated.results && !ran.truncated.stdout, "{:?}", ran.truncated);
+    assert_eq!(ran.stdout, (0..1001).map(|i| format!("{i}\n")).collect::<String>());
     place.end().await
 }

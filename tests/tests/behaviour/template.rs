@@ -7,22 +7,14 @@ use serde_json::Value;
 
 /// The modules that the recipe promises.
 fn promised_imports() -> Result<Vec<String>> {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../templates/python-data/template.toml"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/python-data/template.toml");
     let recipe = std::fs::read_to_string(path)?;
     let list = recipe
         .split("\nimports = [")
         .nth(1)
         .and_then(|rest| rest.split(']').next())
         .context("no imports")?;
-    Ok(list
-        .split('"')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect())
+    Ok(list.split('"').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
 #[tokio::test]
@@ -89,13 +81,7 @@ async fn no_path_of_the_users_home_is_visible() -> Result<()> {
         let ran = place.python(code).await?;
         assert_eq!(ran.outcome, Outcome::Ok, "{:?}", ran.error);
         assert!(ran.stdout.contains("/opt/atoll/"), "{}", ran.stdout);
-        for path in [
-            home.as_str(),
-            data.as_str(),
-            "/.pyenv",
-            "/.cache/",
-            "/.local/share",
-        ] {
+        for path in [home.as_str(), data.as_str(), "/.pyenv", "/.cache/", "/.local/share"] {
             let at = ran.stdout.find(path).map(|at| {
                 ran.stdout[at.saturating_sub(60)..]
                     .chars()
@@ -105,9 +91,7 @@ async fn no_path_of_the_users_home_is_visible() -> Result<()> {
             assert_eq!(at, None, "{template}: {path}");
         }
         let absent = place
-            .python(&format!(
-                "import os; print(os.path.exists('{home}'), os.listdir('/'))"
-            ))
+            .python(&format!("import os; print(os.path.exists('{home}'), os.listdir('/'))"))
             .await?;
         assert!(absent.stdout.starts_with("False ["), "{absent:?}");
         place.end().await?;
@@ -118,19 +102,10 @@ async fn no_path_of_the_users_home_is_visible() -> Result<()> {
 #[tokio::test]
 async fn the_template_cannot_be_changed_from_inside() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    for path in [
-        "/opt/atoll/x",
-        "/usr/x",
-        "/etc/x",
-        "/x",
-        "/opt/atoll/venv/bin/x",
-    ] {
+    for path in ["/opt/atoll/x", "/usr/x", "/etc/x", "/x", "/opt/atoll/venv/bin/x"] {
         let refused = place.python(&format!("open('{path}', 'w')")).await?;
         let name = refused.error.map(|error| error.name).unwrap_or_default();
-        assert!(
-            name == "OSError" || name == "PermissionError",
-            "{path}: {name}"
-        );
+        assert!(name == "OSError" || name == "PermissionError", "{path}: {name}");
     }
     let install = place.bash("python -m pip install requests").await?;
     assert_eq!(install.outcome, Outcome::Error, "{install:?}");
@@ -145,12 +120,7 @@ fn list_has_a_row_per_template() -> Result<()> {
     let names: Vec<_> = list.iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["python-data", "python-min"]);
     for row in &list {
-        let mut keys: Vec<_> = row
-            .as_object()
-            .context("row")?
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let mut keys: Vec<_> = row.as_object().context("row")?.keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(
             keys,
@@ -165,17 +135,13 @@ fn list_has_a_row_per_template() -> Result<()> {
             ]
         );
         assert!(
-            row["description"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty()),
+            row["description"].as_str().is_some_and(|text| !text.is_empty()),
             "{row}"
         );
     }
     let text = run(&["template", "list"])?;
     assert!(
-        text.stdout
-            .lines()
-            .any(|line| line.starts_with("python-min ")),
+        text.stdout.lines().any(|line| line.starts_with("python-min ")),
         "{text:?}"
     );
     Ok(())
@@ -206,11 +172,9 @@ fn show_has_the_digest_that_receipts_name_and_the_packages() -> Result<()> {
 
 #[test]
 fn the_names_of_e2b_mean_the_default_template() -> Result<()> {
-    let default: Value =
-        serde_json::from_str(&run(&["template", "show", "python-data", "--json"])?.stdout)?;
+    let default: Value = serde_json::from_str(&run(&["template", "show", "python-data", "--json"])?.stdout)?;
     for name in ["base", "code-interpreter-v1"] {
-        let shown: Value =
-            serde_json::from_str(&run(&["template", "show", name, "--json"])?.stdout)?;
+        let shown: Value = serde_json::from_str(&run(&["template", "show", name, "--json"])?.stdout)?;
         assert_eq!(shown["digest"], default["digest"], "{name}");
     }
     Ok(())
@@ -225,11 +189,7 @@ fn an_unknown_template_is_refused_with_those_that_are_known() -> Result<()> {
         &["run", "-c", "1", "--template"],
     ] {
         let ran = run(&[verb, &["nope"]].concat())?;
-        assert_eq!(
-            (ran.code, ran.stdout.as_str()),
-            (Some(2), ""),
-            "{verb:?}: {ran:?}"
-        );
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{verb:?}: {ran:?}");
         assert_eq!(
             ran.stderr,
             "error: cannot use this template: there is no template `nope`; known are python-data, python-min\n"

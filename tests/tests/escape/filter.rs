@@ -12,6 +12,10 @@ pub(crate) const AUDIT_X86_64: u32 = 0xC000_003E;
 const AUDIT_I386: u32 = 0x4000_0003;
 const X32: u32 = 0x4000_0000;
 
+/// `uretprobe` and `uprobe`: recent kernels let them past every filter, because only they themselves plant them.
+/// Called by hand they end the process with SIGILL.
+const PAST_EVERY_FILTER: [u32; 2] = [335, 336];
+
 /// Ordered from the strictest answer to the mildest, as the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
@@ -270,7 +274,8 @@ async fn the_kernel_agrees() {
     let programs = Programs::shipped();
     let zeros = [0; 6];
     let refused = |n: &u32| matches!(programs.verdict(AUDIT_X86_64, *n, zeros), Verdict::Errno(_));
-    let numbers: Vec<u32> = (0..=600).chain((0..=600).map(|n| n | X32)).filter(refused).collect();
+    let all = (0..=600).filter(|n| !PAST_EVERY_FILTER.contains(n)).chain((0..=600).map(|n| n | X32));
+    let numbers: Vec<u32> = all.filter(refused).collect();
     let args = json!({ "numbers": numbers });
     let code = "
 for number in ARGS['numbers']:

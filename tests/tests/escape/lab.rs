@@ -259,3 +259,29 @@ impl Machine {
         Ok(changes)
     }
 }
+
+/// Processes of the host that belong to one sandbox, by its host id: pid and pid inside.
+pub(crate) fn processes_of(host_id: u32) -> Vec<(i32, i32)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
+        let inside: i32 = field("NSpid:")?.split_whitespace().last()?.parse().ok()?;
+        (uid == host_id).then_some((pid, inside))
+    })
+    .collect()
+}
+
+/// The id on the host that a sandbox's one user is, from its receipt.
+pub(crate) fn host_id(execution: &Execution) -> Result<u32> {
+    let map = execution.receipt.layers["uid_map"].as_str().context("a uid map")?;
+    Ok(map.split(' ').nth(1).context("a host id")?.parse()?)
+}
+
+/// The text that the last expression showed.
+pub(crate) fn shown(execution: &Execution) -> String {
+    let result = execution.results.iter().find_map(|result| result.data.get("text/plain"));
+    result.and_then(Value::as_str).unwrap_or_default().to_owned()
+}

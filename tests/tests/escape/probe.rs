@@ -121,3 +121,27 @@ impl Expect {
         self.fact.strip_suffix('*').map_or(name == self.fact, |front| name.starts_with(front))
     }
 }
+
+/// A probe that needs more than one piece of code: written in Rust, told in the same words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) id: &'static str,
+    pub(crate) claim: &'static str,
+    pub(crate) expected: &'static str,
+    /// What the host looks at.
+    pub(crate) oracle: &'static str,
+    /// What must work in the same sandbox.
+    pub(crate) twin: &'static str,
+    /// Where the same attempt succeeds, and why that is safe.
+    pub(crate) control: &'static str,
+}
+
+/// Each case becomes a test of its own and an entry of the list; one without its words does not compile.
+macro_rules! cases {
+    ($list:ident: $($name:ident { $($field:ident: $text:literal),* $(,)? } $body:block)*) => {
+        pub(crate) const $list: &[crate::probe::Case] = &[$(crate::probe::Case { $($field: $text),* }),*];
+        $(#[tokio::test]
+        async fn $name() -> anyhow::Result<()> { $body; Ok(()) })*
+    };
+}
+pub(crate) use cases;

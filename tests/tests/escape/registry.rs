@@ -1,1 +1,49 @@
-//! To come.
+//! The list of all probes: enough of them, none without words, no probe file without a probe.
+
+use crate::{collector, data, ends, loads, neighbours, protocol, syscalls, tables};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Id and claim of every probe but the rows of the system call table.
+fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
+    let tables = [tables::FILES, tables::KERNEL, tables::ZYGOTE];
+    let mut all: Vec<_> = tables.iter().copied().flatten().map(|p| (p.id, p.claim, p.control.safe())).collect();
+    let cases = [collector::CASES, neighbours::CASES, ends::CASES, protocol::CASES, data::CASES];
+    for case in cases.iter().copied().flatten() {
+        for words in [case.expected, case.oracle, case.twin] {
+            assert!(words.len() > 8, "{} says too little: {words:?}", case.id);
+        }
+        all.push((case.id, case.claim, case.control));
+    }
+    all.extend(loads::LOADS.iter().map(|load| (load.id, load.claim, load.control.safe)));
+    all
+}
+
+#[test]
+fn every_probe_has_its_words_and_there_are_enough() {
+    let all = probes();
+    let ids: BTreeSet<&str> = all.iter().map(|(id, _, _)| *id).collect();
+    assert_eq!(ids.len(), all.len(), "an id is used twice");
+    for (id, claim, control) in &all {
+        assert!(claim.len() > 15 && control.len() > 5, "{id} says too little");
+    }
+    let rows: BTreeSet<&str> = syscalls::ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(rows.len(), syscalls::ROWS.len(), "a row is there twice");
+    let mut groups: BTreeMap<char, (usize, usize)> = BTreeMap::new();
+    all.iter().for_each(|(id, _, _)| groups.entry(id.chars().next().unwrap()).or_default().0 += 1);
+    syscalls::ROWS.iter().for_each(|row| groups.entry(row.id.chars().next().unwrap()).or_default().1 += 1);
+    println!("probes by group (probes, rows of the table): {groups:?}");
+    assert!(all.len() >= 60 && all.len() + rows.len() >= 80, "{} probes and {} rows", all.len(), rows.len());
+}
+
+#[test]
+fn every_probe_file_is_used_and_tells_its_claim() {
+    let sources = [include_str!("tables.rs"), include_str!("loads.rs")].concat();
+    for dir in ["probes", "loads"] {
+        let entries = std::fs::read_dir(format!("{}/escape/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().replace(".py", "");
+            assert!(sources.contains(&format!("code!(\"{name}\")")), "{name} is not used");
+            assert!(std::fs::read_to_string(entry.path()).unwrap().starts_with("# Claim: "), "{name} tells no claim");
+        }
+    }
+}

@@ -20,8 +20,9 @@ pub enum ToAgent {
     Collect { dir: String, max_files: u32 },
     /// How full the scratch files are.
     Scratch,
-    /// What all processes of the user use now: asked where there is no cgroup to read.
-    Usage,
+    /// What all processes of the user use now: asked where there is no cgroup to read. Memory is counted quickly, and
+    /// exactly only if the quick sum is above `exact_above_bytes`.
+    Usage { exact_above_bytes: u64 },
     /// End every process of the user.
     KillAll,
 }

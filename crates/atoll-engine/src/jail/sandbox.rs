@@ -236,8 +236,8 @@ impl JailSandbox {
     }
 
     /// What all processes use now, from the agent: memory in bytes, processor time in milliseconds.
-    pub(crate) async fn usage(&mut self) -> Result<(u64, u64), JailError> {
-        self.tell_agent(&ToAgent::Usage, &[]).await?;
+    pub(crate) async fn usage(&mut self, exact_above_bytes: u64) -> Result<(u64, u64), JailError> {
+        self.tell_agent(&ToAgent::Usage { exact_above_bytes }, &[]).await?;
         loop {
             match self.hear_new().await? {
                 (FromAgent::Usage { memory_bytes, cpu_ms }, _) => return Ok((memory_bytes, cpu_ms)),

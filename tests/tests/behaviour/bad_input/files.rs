@@ -34,13 +34,7 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
 fn a_pipe_as_input_is_refused_without_waiting_for_a_writer() -> Result<()> {
     let world = World::new()?;
     let pipe = world.cwd().join("pipe");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &pipe,
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )?;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;
     assert_eq!(
         world.refused_words(&["ok.py", "--in", "pipe"])?,
         "input is not a plain file: `pipe`"
@@ -104,11 +98,7 @@ fn input_names_that_are_not_utf8() -> Result<()> {
     );
     fs::write(world.cwd().join(OsStr::from_bytes(b"\xff.csv")), "a")?;
     let own = world.refused(
-        &[
-            "ok.py".as_ref(),
-            "--in".as_ref(),
-            OsStr::from_bytes(b"\xff.csv"),
-        ],
+        &["ok.py".as_ref(), "--in".as_ref(), OsStr::from_bytes(b"\xff.csv")],
         None,
     )?;
     assert_eq!(own, "input name is not a plain file name: \"\\xFF.csv\"");

@@ -44,10 +44,7 @@ fn code_from_standard_input_is_checked_alike() -> Result<()> {
 #[test]
 fn code_as_an_argument_must_be_utf8() -> Result<()> {
     let world = World::new()?;
-    let sentence = world.refused(
-        &[OsStr::new("-c"), OsStr::from_bytes(b"print('\xff')")],
-        None,
-    )?;
+    let sentence = world.refused(&[OsStr::new("-c"), OsStr::from_bytes(b"print('\xff')")], None)?;
     assert!(sentence.contains("UTF-8"), "{sentence}");
     Ok(())
 }
@@ -133,10 +130,7 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
             &["ok.py", "--net", "example.com"],
             "network access (`--net` other than `none`) is planned, not there yet",
         ),
-        (
-            &["ok.py", "--policy", "open"],
-            "`--policy` is planned, not there yet",
-        ),
+        (&["ok.py", "--policy", "open"], "`--policy` is planned, not there yet"),
         (
             &["ok.py", "--server", "http://127.0.0.1:1"],
             "`--server` is planned, not there yet",
@@ -157,25 +151,13 @@ fn flags_that_make_no_sense() -> Result<()> {
             &["ok.py", "--env", "NOVALUE"],
             "`--env` takes NAME=VALUE, not \"NOVALUE\"",
         ),
-        (
-            &["ok.py", "--env", "=x"],
-            "`--env` takes NAME=VALUE, not \"=x\"",
-        ),
-        (
-            &["ok.py", "--out", "x.csv"],
-            "`--out` is not a directory: `x.csv`",
-        ),
+        (&["ok.py", "--env", "=x"], "`--env` takes NAME=VALUE, not \"=x\""),
+        (&["ok.py", "--out", "x.csv"], "`--out` is not a directory: `x.csv`"),
         (
             &["ok.py", "-c", "print(1)"],
             "the argument '[FILE]' cannot be used with '--code <CODE>'",
         ),
-        (
-            &["ok.py", "--frobnicate"],
-            "unexpected argument '--frobnicate' found",
-        ),
-        (
-            &["ok.py", "second.py"],
-            "unexpected argument 'second.py' found",
-        ),
+        (&["ok.py", "--frobnicate"], "unexpected argument '--frobnicate' found"),
+        (&["ok.py", "second.py"], "unexpected argument 'second.py' found"),
     ])
 }

@@ -53,11 +53,7 @@ impl World {
             Some(bytes) => run_fed(&mut command, bytes)?,
             None => run_command(&mut command)?,
         };
-        let Ran {
-            code,
-            stdout,
-            stderr,
-        } = &ran;
+        let Ran { code, stdout, stderr } = &ran;
         assert_eq!((code, stdout.as_str()), (&Some(2), ""), "{args:?}: {ran:?}");
         assert_eq!(listing(self.dir.path())?, before.0, "{args:?} left files");
         nothing_left_since(&before.1)?;

@@ -93,9 +93,7 @@ pub(super) fn processes() -> Result<BTreeSet<String>> {
             .lines()
             .find_map(|line| line.strip_prefix("Uid:"))
             .unwrap_or_default();
-        if uids.split_whitespace().any(|uid| uid == USER.to_string())
-            && !status.contains("State:\tZ")
-        {
+        if uids.split_whitespace().any(|uid| uid == USER.to_string()) && !status.contains("State:\tZ") {
             found.insert(format!("{:?}: {status}", entry.file_name()));
         }
     }

@@ -1,0 +1,14 @@
+# Claim: timers and queued signals are bounded. Bound: 2,000.
+made = 0
+event = (ctypes.c_int * 16)(0, 0, 34, 0)
+timer = ctypes.c_int()
+answer = "all"
+for n in range(2000):
+    result, code = raw(222, 1, event, ctypes.byref(timer))
+    if result < 0:
+        answer = "stopped " + word(code)
+        break
+    made += 1
+facts["timers"] = answer
+twin("some were made", made > 10)
+report()

@@ -1,0 +1,142 @@
+//! What a fuzzer does with bytes that a sandbox may send: one function per parser, which panics when a promise breaks.
+//!
+//! Used twice: by the targets in `fuzz/` (coverage-guided, nightly compiler) and by the test binary `fuzz` (seeds and
+//! mutations, any compiler). So it depends on nothing but the parsers.
+
+use atoll_core::wire::agent::{self, FromAgent, ToAgent};
+use atoll_core::wire::frame::{Frame, FrameReader};
+use atoll_core::wire::kernel;
+use atoll_jail::cgroup::{Layout, StatKind, read_stat};
+
+/// A name, the body, and seeds that reach its deeper parts.
+pub struct Target {
+    pub name: &'static str,
+    pub body: fn(&[u8]),
+    pub seeds: &'static [&'static [u8]],
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "frames",
+        body: frames,
+        seeds: &[
+            b"\x20\x03\x05\0\0\0hello\0\0\0\0",
+            b"\x04\x01\xff\xff\xff\xff too long",
+            b"\xff\x07\x1d\0\0\0{\"type\":\"done\",\"id\":\"e\",\"exit_code\":1}",
+            b"\x02\x02\x03\0\0\0abc\x01\0\0\0x",
+        ],
+    },
+    Target {
+        name: "kernel",
+        body: kernel_message,
+        seeds: &[
+            br#"{"type":"ready"}"#,
+            br#"{"type":"failed","step":3,"errno":13}"#,
+            br#"{"type":"result","id":"e","main":true,"data":{"text/plain":"1"},"chart":null}"#,
+            br#"{"type":"error","id":"e","name":"E","value":"v","traceback":["a","b"]}"#,
+            br#"{"type":"dropped","id":"e","bytes":18446744073709551615}"#,
+            br#"{"type":"done","id":"e","exit_code":-1}"#,
+            br#"{"type":"done","id":[[[[[[[[{"a":1e999}]]]]]]]]}"#,
+        ],
+    },
+    Target {
+        name: "agent",
+        body: agent_message,
+        seeds: &[
+            br#"{"type":"ready"}"#,
+            br#"{"type":"spawned","process":1}"#,
+            br#"{"type":"exited","process":4294967295,"code":null,"signal":9}"#,
+            br#"{"type":"file","path":"a/../b","size":18446744073709551615}"#,
+            br#"{"type":"skipped","path":"\ud800","why":"\u0000"}"#,
+            br#"{"type":"scratch","free_bytes":1,"free_inodes":2}"#,
+            br#"{"type":"collect","dir":"/data/output","max_files":9}"#,
+        ],
+    },
+    Target {
+        name: "stat",
+        body: stat_text,
+        seeds: &[
+            b"usage_usec 18446744073709551615\nuser_usec 1\n",
+            b"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+            b"max 7\n",
+            b"123456\n",
+        ],
+    },
+    Target {
+        name: "layout",
+        body: layout_text,
+        seeds: &[
+            b"30 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\0\x31:cpu:/a/b\n\0memory",
+            b"28 22 0:25 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\00::/x\n\0cpu io memory pids",
+            b"1 2 3 /../.. /a\\040b - cgroup x memory\x003:memory:/..\n\0",
+        ],
+    },
+];
+
+/// The first byte is the bound, the second the size of the pieces in which the stream arrives.
+pub fn frames(data: &[u8]) {
+    let [bound, piece, stream @ ..] = data else { return };
+    let (bound, piece) = (usize::from(*bound) * 4, usize::from(*piece).max(1));
+    let whole = FrameReader::new(bound).feed(stream);
+    let mut reader = FrameReader::new(bound);
+    let mut pieces = Vec::new();
+    for piece in stream.chunks(piece) {
+        pieces.extend(reader.feed(piece));
+    }
+    assert_eq!(whole, pieces, "the same bytes give the same frames, however they are cut");
+    for frame in whole {
+        match frame {
+            Frame::Whole(body) => {
+                assert!(body.len() <= bound, "nothing above the bound is kept");
+                kernel_message(&body);
+            }
+            Frame::Skipped { bytes } => assert!(bytes > bound, "only what is above the bound is skipped"),
+        }
+    }
+}
+
+/// Any bytes are a message or none; never a panic, never a stack overflow.
+pub fn kernel_message(data: &[u8]) {
+    let read = kernel::parse(data);
+    assert_eq!(read, kernel::parse(data), "the same bytes are the same message");
+}
+
+/// What an agent says comes back as it went.
+pub fn agent_message(data: &[u8]) {
+    if let Some(message) = agent::parse::<FromAgent>(data) {
+        let again = agent::encode(&message).and_then(|body| agent::parse(&body));
+        assert!(again.is_none_or(|again: FromAgent| again == message));
+    }
+    if let Some(message) = agent::parse::<ToAgent>(data) {
+        let again = agent::encode(&message).and_then(|body| agent::parse(&body));
+        assert!(again.is_none_or(|again: ToAgent| again == message));
+    }
+}
+
+/// A control file's text is a number or none.
+pub fn stat_text(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    for kind in [StatKind::CpuNanos, StatKind::CpuStat, StatKind::PeakBytes, StatKind::OomKills, StatKind::PidsEvents] {
+        let read = read_stat(kind, text);
+        assert!(read.is_none() || text.bytes().any(|byte| byte.is_ascii_digit()));
+    }
+}
+
+/// Three texts, parted by a zero byte: mounts, own groups, controllers. No group lies outside its mount.
+pub fn layout_text(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut parts = text.splitn(3, '\0');
+    let (mounts, groups) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let controllers = parts.next().unwrap_or_default().to_owned();
+    let layout = Layout::read(mounts, groups, &|_| controllers.clone());
+    for hierarchy in &layout.hierarchies {
+        assert!(!hierarchy.controllers.is_empty());
+    }
+    assert!(layout.missing().len() <= 3);
+}
