@@ -42,11 +42,15 @@ impl Census {
         let counted = || pids.iter().copied().chain([std::process::id()]);
         Ok(Self {
             namespaces: pids.iter().flat_map(|pid| namespaces_of(*pid)).collect(),
-            mounts: counted().map(|pid| (pid, lines_of(&format!("/proc/{pid}/mountinfo")))).collect(),
+            mounts: counted()
+                .map(|pid| (pid, lines_of(&format!("/proc/{pid}/mountinfo"))))
+                .collect(),
             cgroups: cgroups().into_iter().filter(|dir| belongs(dir, &instance)).collect(),
             run_files: run_files_of(jailer_pid, &instance),
             ids: pids.iter().filter_map(|pid| uid_of(*pid)).collect(),
-            descriptors: counted().map(|pid| (pid, entries_of(&format!("/proc/{pid}/fd")))).collect(),
+            descriptors: counted()
+                .map(|pid| (pid, entries_of(&format!("/proc/{pid}/fd"))))
+                .collect(),
             processes,
         })
     }
@@ -65,24 +69,39 @@ impl Census {
 /// The instance's name, from the lock that its jailer holds.
 pub fn instance_of(jailer_pid: u32) -> Option<String> {
     let fds = fs::read_dir(format!("/proc/{jailer_pid}/fd")).ok()?.flatten();
-    let mut locks = fds.filter_map(|fd| fs::read_link(fd.path()).ok()).filter(|path| !path.starts_with(run_dir().join("slots")));
+    let mut locks = fds
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter(|path| !path.starts_with(run_dir().join("slots")));
     let lock = locks.find(|path| path.starts_with(run_dir()) && path.extension().is_some_and(|e| e == "lock"))?;
     Some(lock.file_stem()?.to_str()?.to_owned())
 }
 
 /// Where lock files and spooled inputs are.
 pub fn run_dir() -> PathBuf {
-    if rustix::process::geteuid().is_root() { "/run/atoll".into() } else { crate::home().join("run") }
+    if rustix::process::geteuid().is_root() {
+        "/run/atoll".into()
+    } else {
+        crate::home().join("run")
+    }
 }
 
 /// Things of engines that do not live any more: processes without a jailer above them, control groups and files
 /// whose lock nobody holds.
 pub fn leftovers() -> BTreeSet<String> {
     let alive = living_instances();
-    let orphans = all().into_iter().filter(|process| process.is_alive() && is_ours(*process) && !has_jailer(process.pid));
-    let mut found: BTreeSet<String> = orphans.map(|process| format!("process {} {}", process.pid, process.command())).collect();
+    let orphans = all()
+        .into_iter()
+        .filter(|process| process.is_alive() && is_ours(*process) && !has_jailer(process.pid));
+    let mut found: BTreeSet<String> = orphans
+        .map(|process| format!("process {} {}", process.pid, process.command()))
+        .collect();
     let dead = |dir: &PathBuf| !alive.iter().any(|name| belongs(dir, name));
-    found.extend(cgroups().into_iter().filter(dead).map(|dir| format!("cgroup {}", dir.display())));
+    found.extend(
+        cgroups()
+            .into_iter()
+            .filter(dead)
+            .map(|dir| format!("cgroup {}", dir.display())),
+    );
     let locked = locked_inodes();
     for path in files_below(&run_dir()) {
         let held = fs::metadata(&path).map(|meta| locked.contains(&meta.ino()));
@@ -106,18 +125,29 @@ pub fn nothing_left_since(before: &BTreeSet<String>) -> Result<()> {
 
 /// An engine with these processes and this instance has gone, and everything with it.
 pub fn is_gone(seen: &Census, instance: &str) -> Result<()> {
-    let alive: Vec<Process> = seen.processes.iter().copied().filter(|process| process.is_alive()).collect();
+    let alive: Vec<Process> = seen
+        .processes
+        .iter()
+        .copied()
+        .filter(|process| process.is_alive())
+        .collect();
     ensure!(alive.is_empty(), "still alive: {alive:?}");
     let groups: Vec<PathBuf> = cgroups().into_iter().filter(|dir| belongs(dir, instance)).collect();
     ensure!(groups.is_empty(), "control groups are left: {groups:?}");
-    let files: Vec<PathBuf> = files_below(&run_dir()).into_iter().filter(|path| belongs(path, instance)).collect();
+    let files: Vec<PathBuf> = files_below(&run_dir())
+        .into_iter()
+        .filter(|path| belongs(path, instance))
+        .collect();
     ensure!(files.is_empty(), "files are left: {files:?}");
     Ok(())
 }
 
 /// A path that has the instance's name as a part, or as a part before `.lock` or `.spool`.
 fn belongs(path: &Path, instance: &str) -> bool {
-    path.iter().any(|part| part.to_str().is_some_and(|part| part.split('.').next() == Some(instance)))
+    path.iter().any(|part| {
+        part.to_str()
+            .is_some_and(|part| part.split('.').next() == Some(instance))
+    })
 }
 
 fn is_ours(process: Process) -> bool {
@@ -140,32 +170,55 @@ fn has_jailer(pid: u32) -> bool {
 fn living_instances() -> BTreeSet<String> {
     let locked = locked_inodes();
     let held = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| locked.contains(&meta.ino()));
-    let files = files_below(&run_dir()).into_iter().filter(|path| path.parent() == Some(&run_dir()));
-    files.filter(held).filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+    let files = files_below(&run_dir())
+        .into_iter()
+        .filter(|path| path.parent() == Some(&run_dir()));
+    files
+        .filter(held)
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect()
 }
 
 /// Inodes with a lock on them, as the kernel lists them; looking takes no lock.
 fn locked_inodes() -> BTreeSet<u64> {
     let text = fs::read_to_string("/proc/locks").unwrap_or_default();
     let inode = |line: &str| line.split_whitespace().nth(5)?.rsplit(':').next()?.parse().ok();
-    text.lines().filter(|line| line.contains("FLOCK")).filter_map(inode).collect()
+    text.lines()
+        .filter(|line| line.contains("FLOCK"))
+        .filter_map(inode)
+        .collect()
 }
 
 fn run_files_of(jailer_pid: u32, instance: &str) -> BTreeSet<PathBuf> {
-    let own = files_below(&run_dir()).into_iter().filter(|path| belongs(path, instance));
-    let fds = fs::read_dir(format!("/proc/{jailer_pid}/fd")).into_iter().flatten().flatten();
-    let held = fds.filter_map(|fd| fs::read_link(fd.path()).ok()).filter(|path| path.starts_with(run_dir()));
+    let own = files_below(&run_dir())
+        .into_iter()
+        .filter(|path| belongs(path, instance));
+    let fds = fs::read_dir(format!("/proc/{jailer_pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let held = fds
+        .filter_map(|fd| fs::read_link(fd.path()).ok())
+        .filter(|path| path.starts_with(run_dir()));
     own.chain(held).collect()
 }
 
 fn uid_of(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn namespaces_of(pid: u32) -> Vec<String> {
     let names = ["user", "pid", "pid_for_children", "mnt", "net", "ipc", "uts", "cgroup"];
-    let links = names.iter().filter_map(|name| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok());
+    let links = names
+        .iter()
+        .filter_map(|name| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok());
     links.map(|link| link.to_string_lossy().into_owned()).collect()
 }
 

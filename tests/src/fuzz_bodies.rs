@@ -73,7 +73,7 @@ pub const TARGETS: &[Target] = &[
         body: layout_text,
         seeds: &[
             b"30 29 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\0\x31:cpu:/a/b\n\0memory",
-            b"28 22 0:25 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\00::/x\n\0cpu io memory pids",
+            b"28 22 0:25 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw\x000::/x\n\0cpu io memory pids",
             b"1 2 3 /../.. /a\\040b - cgroup x memory\x003:memory:/..\n\0",
         ],
     },
@@ -89,7 +89,10 @@ pub fn frames(data: &[u8]) {
     for piece in stream.chunks(piece) {
         pieces.extend(reader.feed(piece));
     }
-    assert_eq!(whole, pieces, "the same bytes give the same frames, however they are cut");
+    assert_eq!(
+        whole, pieces,
+        "the same bytes give the same frames, however they are cut"
+    );
     for frame in whole {
         match frame {
             Frame::Whole(body) => {
@@ -122,7 +125,13 @@ pub fn agent_message(data: &[u8]) {
 /// A control file's text is a number or none.
 pub fn stat_text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    for kind in [StatKind::CpuNanos, StatKind::CpuStat, StatKind::PeakBytes, StatKind::OomKills, StatKind::PidsEvents] {
+    for kind in [
+        StatKind::CpuNanos,
+        StatKind::CpuStat,
+        StatKind::PeakBytes,
+        StatKind::OomKills,
+        StatKind::PidsEvents,
+    ] {
         let read = read_stat(kind, text);
         assert!(read.is_none() || text.bytes().any(|byte| byte.is_ascii_digit()));
     }

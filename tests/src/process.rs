@@ -35,7 +35,9 @@ impl Process {
     }
 
     pub fn command(self) -> String {
-        fs::read_to_string(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default().replace('\0', " ")
+        fs::read_to_string(format!("/proc/{}/cmdline", self.pid))
+            .unwrap_or_default()
+            .replace('\0', " ")
     }
 }
 
@@ -59,7 +61,9 @@ impl Stat {
 
 pub fn all() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?)).collect()
+    entries
+        .filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
 }
 
 pub fn parent(pid: u32) -> Option<u32> {
@@ -67,7 +71,10 @@ pub fn parent(pid: u32) -> Option<u32> {
 }
 
 pub fn children(pid: u32) -> Vec<Process> {
-    all().into_iter().filter(|process| parent(process.pid) == Some(pid)).collect()
+    all()
+        .into_iter()
+        .filter(|process| parent(process.pid) == Some(pid))
+        .collect()
 }
 
 /// Everything below `pid`, nearest first.
@@ -98,17 +105,28 @@ impl Family {
         let jailer = Process::of(jailer_pid).context("no jailer")?;
         let spawner = *children(jailer_pid).first().context("no spawner")?;
         // An agent is a fork of the spawner and has its words; the zygote is another program.
-        let (agents, others) = children(spawner.pid).into_iter().partition(|child| child.command().contains("__spawner"));
+        let (agents, others) = children(spawner.pid)
+            .into_iter()
+            .partition(|child| child.command().contains("__spawner"));
         let others: Vec<Process> = others;
-        let zygote = others.into_iter().find(|child| child.command().contains("zygote.main()"));
-        Ok(Self { jailer, spawner, zygote, agents })
+        let zygote = others
+            .into_iter()
+            .find(|child| child.command().contains("zygote.main()"));
+        Ok(Self {
+            jailer,
+            spawner,
+            zygote,
+            agents,
+        })
     }
 
     /// Waits until there is a zygote other than `former`.
     pub fn with_zygote(jailer_pid: u32, former: Option<Process>) -> Result<(Self, Process)> {
         let mut found = None;
         eventually("another zygote", || {
-            found = Self::of(jailer_pid).ok().and_then(|family| Some((family.clone(), family.zygote?)));
+            found = Self::of(jailer_pid)
+                .ok()
+                .and_then(|family| Some((family.clone(), family.zygote?)));
             found.as_ref().is_some_and(|(_, zygote)| Some(*zygote) != former)
         })?;
         found.context("no zygote")

@@ -66,7 +66,10 @@ pub struct InstanceGroups {
 
 impl InstanceGroups {
     pub fn create(layout: Layout, instance: &str) -> Result<Self, StepError> {
-        let mut groups = Self { layout, dirs: Vec::new() };
+        let mut groups = Self {
+            layout,
+            dirs: Vec::new(),
+        };
         for hierarchy in groups.layout.hierarchies.clone() {
             groups.dirs.push(hierarchy.parent.join("atoll").join(instance));
             if let Err(error) = make_instance_dir(&hierarchy, instance) {
@@ -83,7 +86,10 @@ impl InstanceGroups {
 
     /// Makes the groups of one sandbox and sets its limits. If a step fails, nothing of it stays.
     pub fn create_sandbox(&self, name: &str, limits: &Limits, disk: Option<Disk>) -> Result<SandboxGroups, StepError> {
-        let mut groups = SandboxGroups { members: Vec::new(), disk };
+        let mut groups = SandboxGroups {
+            members: Vec::new(),
+            disk,
+        };
         match self.fill(&mut groups, name, limits) {
             Ok(()) => Ok(groups),
             Err(error) => {
@@ -134,8 +140,16 @@ impl SandboxGroups {
     /// Files that move the writer into the groups when `0` is written. Opened here, by who may.
     pub fn membership_files(&self) -> Result<Vec<OwnedFd>, StepError> {
         let open = |(hierarchy, dir): &(Hierarchy, PathBuf)| {
-            let name = if hierarchy.version == Version::V1 { "tasks" } else { "cgroup.procs" };
-            fs::OpenOptions::new().write(true).open(dir.join(name)).map(OwnedFd::from).step("open a cgroup")
+            let name = if hierarchy.version == Version::V1 {
+                "tasks"
+            } else {
+                "cgroup.procs"
+            };
+            fs::OpenOptions::new()
+                .write(true)
+                .open(dir.join(name))
+                .map(OwnedFd::from)
+                .step("open a cgroup")
         };
         self.members.iter().map(open).collect()
     }
@@ -162,7 +176,9 @@ impl SandboxGroups {
         for (hierarchy, dir) in &self.members {
             limit::read_back(hierarchy, dir, self.disk.as_ref(), &mut facts);
         }
-        facts.entry("io").or_insert_with(|| "not limited: no cgroup controller for it".into());
+        facts
+            .entry("io")
+            .or_insert_with(|| "not limited: no cgroup controller for it".into());
         facts
     }
 
@@ -212,7 +228,12 @@ fn delegate(dir: &Path, hierarchy: &Hierarchy) -> Result<(), StepError> {
         return Ok(());
     }
     let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
-    for name in hierarchy.controllers.iter().filter_map(name_v2).filter(|name| !on.split_whitespace().any(|o| o == *name)) {
+    for name in hierarchy
+        .controllers
+        .iter()
+        .filter_map(name_v2)
+        .filter(|name| !on.split_whitespace().any(|o| o == *name))
+    {
         limit::write(dir, "cgroup.subtree_control", &format!("+{name}")).map_err(|error| explain(error, dir))?;
     }
     Ok(())
@@ -222,7 +243,10 @@ fn delegate(dir: &Path, hierarchy: &Hierarchy) -> Result<(), StepError> {
 fn explain(error: StepError, dir: &Path) -> StepError {
     match error.errno {
         Errno::BUSY => StepError {
-            what: format!("give limits to groups below {}, which itself holds processes; start Atoll with a cgroup of its own (`systemd-run --property=Delegate=yes`, or move the container's processes into a group below)", dir.display()),
+            what: format!(
+                "give limits to groups below {}, which itself holds processes; start Atoll with a cgroup of its own (`systemd-run --property=Delegate=yes`, or move the container's processes into a group below)",
+                dir.display()
+            ),
             errno: Errno::BUSY,
         },
         _ => error,
@@ -255,7 +279,9 @@ fn remove_dir(dir: &Path) {
 pub fn sweep(layout: &Layout, is_alive: &dyn Fn(&str) -> bool) -> usize {
     let mut swept = 0;
     for hierarchy in &layout.hierarchies {
-        let Ok(instances) = fs::read_dir(hierarchy.parent.join("atoll")) else { continue };
+        let Ok(instances) = fs::read_dir(hierarchy.parent.join("atoll")) else {
+            continue;
+        };
         for instance in instances.flatten().filter(|entry| entry.path().is_dir()) {
             if is_alive(&instance.file_name().to_string_lossy()) {
                 continue;

@@ -109,6 +109,13 @@ impl Instance {
         Err(rustix::io::Errno::USERS).step("find a free range of host ids")
     }
 
+    /// An empty directory.
+    pub(crate) fn empty_dir(&self) -> Result<PathBuf, StepError> {
+        let dir = self.run_dir.join("empty");
+        fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
+        Ok(dir)
+    }
+
     /// Where this instance keeps copies of inputs that a sandbox could not read in place.
     pub(crate) fn remove_spool(&self) {
         fs::remove_dir_all(self.run_dir.join(format!("{}.spool", self.name))).ok();

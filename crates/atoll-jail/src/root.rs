@@ -5,9 +5,12 @@
 
 use crate::step::{Step, StepError};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::CWD;
-use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, move_mount, open_tree, unmount};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
+};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -44,7 +47,7 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Takes the parts from the host: called by the jailer, which can still see it.
-pub(crate) fn take_parts(tree: &Path, kernel: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
+pub(crate) fn take_parts(tree: &Path, kernel: &Path, empty: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
     let mut parts = Vec::new();
     let mut fds = Vec::new();
     for at in TREES.iter().chain(ETC).chain(DEVICES) {
@@ -62,7 +65,8 @@ pub(crate) fn take_parts(tree: &Path, kernel: &Path) -> Result<(Vec<Part>, Vec<O
     }
     for (at, path) in [("/opt/atoll", tree), ("/opt/atoll/kernel", kernel)] {
         parts.push(Part::Mount { at: at.to_owned(), directory: true });
-        fds.push(take_tree(path, false)?);
+        // A kernel that cannot veil still protects; only the tree's place on the host shows in `mountinfo`.
+        fds.push(take_veiled(path, empty).or_else(|_| take_tree(path, false))?);
     }
     Ok((parts, fds))
 }
@@ -75,6 +79,21 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
     let attributes = if device { NO_SUID | NO_EXEC } else { READ_ONLY | NO_SUID | NO_DEV };
     set_attributes(tree.as_fd(), c"", attributes, true).step(&what)?;
     Ok(tree)
+}
+
+/// The same through an overlay of nothing, which shows no path of the host: the user's home stays out of sight.
+fn take_veiled(path: &Path, empty: &Path) -> Result<OwnedFd, StepError> {
+    let what = format!("veil the tree {}", path.display());
+    let open = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let (tree, empty) = (open(path).step(&what)?, open(empty).step(&what)?);
+    let layers = format!("/proc/self/fd/{}:/proc/self/fd/{}", tree.as_raw_fd(), empty.as_raw_fd());
+    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step(&what)?;
+    fsconfig_set_string(fs.as_fd(), "source", "atoll").step(&what)?;
+    fsconfig_set_string(fs.as_fd(), "lowerdir", layers).step(&what)?;
+    fsconfig_create(fs.as_fd()).step(&what)?;
+    let attributes =
+        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).step(&what)
 }
 
 /// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/run/tmpl`.

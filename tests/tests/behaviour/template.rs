@@ -75,6 +75,7 @@ async fn no_path_of_the_users_home_is_visible() -> Result<()> {
                 seen = [sys.path, sys.prefix, sys.base_prefix, sys.executable, sys.argv, sys.orig_argv, site.getsitepackages(),\n\
                 \x20       sysconfig.get_paths(), {k: str(v) for k, v in sysconfig.get_config_vars().items()}, dict(os.environ)]\n\
                 seen += [[f'{m.__name__} {getattr(m, \"__file__\", None)} {getattr(m, \"__cached__\", None)}' for m in list(sys.modules.values())]]\n\
+                seen += [open('/proc/self/mountinfo').read(), open('/proc/self/maps').read()]\n\
                 print(json.dumps(seen))";
     for template in ["python-min", "python-data"] {
         let mut place = Place::new(template).await?;

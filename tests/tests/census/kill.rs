@@ -32,24 +32,42 @@ impl Run {
         std::fs::write(&input, "a\n1\n")?;
         std::fs::set_permissions(&input, std::fs::Permissions::from_mode(0o600))?;
         let mut command = atoll();
-        command.args(["run", "--template", "python-min", "--in"]).arg(&input).args(["-c", code]);
-        let child = command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        command
+            .args(["run", "--template", "python-min", "--in"])
+            .arg(&input)
+            .args(["-c", code]);
+        let child = command
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let process = Process::of(child.id()).context("atoll run is gone at once")?;
-        Ok(Self { child, process, _dir: dir })
+        Ok(Self {
+            child,
+            process,
+            _dir: dir,
+        })
     }
 
     /// Waits until the code says that it is under way.
     fn until_up(&mut self) -> Result<()> {
         use std::io::Read;
         let mut word = [0; 3];
-        self.child.stdout.as_mut().context("no stdout")?.read_exact(&mut word).context("the code does not begin")?;
+        self.child
+            .stdout
+            .as_mut()
+            .context("no stdout")?
+            .read_exact(&mut word)
+            .context("the code does not begin")?;
         ensure!(&word == b"up\n");
         Ok(())
     }
 
     /// The jailer, once there is one.
     fn jailer(&self) -> Option<Process> {
-        children(self.child.id()).into_iter().find(|child| child.command().contains("__jailer"))
+        children(self.child.id())
+            .into_iter()
+            .find(|child| child.command().contains("__jailer"))
     }
 
     fn family(&self) -> Result<(Family, Census, String)> {
@@ -77,7 +95,9 @@ impl Drop for Run {
 }
 
 fn are_gone(seen: &Census) -> Result<()> {
-    eventually("the end of every process", || !seen.processes.iter().any(|process| process.is_alive()))
+    eventually("the end of every process", || {
+        !seen.processes.iter().any(|process| process.is_alive())
+    })
 }
 
 /// Small, seeded, good enough to spread moments.
@@ -105,13 +125,19 @@ fn atoll_run_at_fifty_random_moments() -> Result<()> {
         // Stopped first, so that what it has is looked at before it dies.
         run.process.signal(Signal::STOP)?;
         let jailer = run.jailer();
-        under_way += usize::from(jailer.is_some_and(|jailer| Family::of(jailer.pid).is_ok_and(|f| !f.agents.is_empty())));
+        under_way +=
+            usize::from(jailer.is_some_and(|jailer| Family::of(jailer.pid).is_ok_and(|f| !f.agents.is_empty())));
         run.process.signal(Signal::KILL)?;
         run.wait()?;
-        eventually("the end of the jailer", || jailer.is_none_or(|jailer| !jailer.is_alive()))?;
+        eventually("the end of the jailer", || {
+            jailer.is_none_or(|jailer| !jailer.is_alive())
+        })?;
         nothing_left_since(&before).with_context(|| format!("round {round}: {code}"))?;
     }
-    ensure!(under_way >= 5, "the moments hit a running sandbox {under_way} times of 50");
+    ensure!(
+        under_way >= 5,
+        "the moments hit a running sandbox {under_way} times of 50"
+    );
     Ok(())
 }
 
@@ -123,7 +149,10 @@ fn atoll_run_while_the_code_is_under_way() -> Result<()> {
         let mut run = Run::start(code)?;
         run.until_up()?;
         let (_, seen, instance) = run.family()?;
-        ensure!(!seen.cgroups.is_empty() || !rustix::process::geteuid().is_root(), "no control groups of {instance}");
+        ensure!(
+            !seen.cgroups.is_empty() || !rustix::process::geteuid().is_root(),
+            "no control groups of {instance}"
+        );
         run.process.signal(Signal::KILL)?;
         run.wait()?;
         are_gone(&seen).context(code)?;
@@ -189,7 +218,11 @@ fn a_polite_signal_ends_the_code_and_leaves_nothing() -> Result<()> {
         let (_, seen, _) = run.family()?;
         run.process.signal(signal)?;
         let status = run.wait()?;
-        assert_eq!(status.code(), Some(1), "{signal:?}: interrupted code is code that failed");
+        assert_eq!(
+            status.code(),
+            Some(1),
+            "{signal:?}: interrupted code is code that failed"
+        );
         // The jailer has ended before `atoll run` did: nothing to wait for.
         let alive: Vec<_> = seen.processes.iter().filter(|process| process.is_alive()).collect();
         assert_eq!(alive, Vec::<&Process>::new());
@@ -207,7 +240,8 @@ fn a_polite_signal_at_any_moment_leaves_nothing() -> Result<()> {
         let moment = Instant::now() + Duration::from_millis(random.below(300));
         let mut run = Run::start(CODES[round % CODES.len()])?;
         eventually("the moment", || Instant::now() >= moment)?;
-        run.process.signal(if round % 2 == 0 { Signal::TERM } else { Signal::INT })?;
+        run.process
+            .signal(if round % 2 == 0 { Signal::TERM } else { Signal::INT })?;
         let began = Instant::now();
         run.wait().with_context(|| format!("round {round}"))?;
         ensure!(began.elapsed() < BOUND);

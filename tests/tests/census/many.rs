@@ -12,7 +12,13 @@ async fn one(engine: &Engine) -> Result<()> {
     let mut sandbox = sandbox(engine).await?;
     let execution = python(&mut sandbox, "1+1").await?;
     ensure!(execution.outcome == Outcome::Ok, "{execution:?}");
-    ensure!(execution.results.first().is_some_and(|result| result.data["text/plain"] == "2"), "{execution:?}");
+    ensure!(
+        execution
+            .results
+            .first()
+            .is_some_and(|result| result.data["text/plain"] == "2"),
+        "{execution:?}"
+    );
     Ok(sandbox.end().await?)
 }
 
@@ -59,9 +65,20 @@ async fn fifty_sandboxes_at_once() -> Result<()> {
             live.push(sandbox.await??);
         }
         let during = Census::of(engine.jailer_pid())?;
-        ensure!(during.ids.len() >= 50 + 2, "each sandbox has an id of its own: {:?}", during.ids);
-        ensure!(during.processes.len() >= before.processes.len() + 100, "{}", during.processes.len());
-        let ends = live.into_iter().map(|sandbox| tokio::spawn(sandbox.end())).collect::<Vec<_>>();
+        ensure!(
+            during.ids.len() >= 50 + 2,
+            "each sandbox has an id of its own: {:?}",
+            during.ids
+        );
+        ensure!(
+            during.processes.len() >= before.processes.len() + 100,
+            "{}",
+            during.processes.len()
+        );
+        let ends = live
+            .into_iter()
+            .map(|sandbox| tokio::spawn(sandbox.end()))
+            .collect::<Vec<_>>();
         for end in ends {
             end.await??;
         }
@@ -110,7 +127,10 @@ async fn private_inputs_leave_no_copy() -> Result<()> {
     let path = dir.path().join("secret.csv");
     std::fs::write(&path, "a,b\n1,2\n")?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    let spec = SandboxSpec { inputs: vec![input(&path, "secret.csv")?], ..SandboxSpec::default() };
+    let spec = SandboxSpec {
+        inputs: vec![input(&path, "secret.csv")?],
+        ..SandboxSpec::default()
+    };
     let mut sandbox = engine.create(spec).await?;
     let execution = python(&mut sandbox, "print(open('/data/input/secret.csv').read())").await?;
     assert_eq!(execution.stdout, "a,b\n1,2\n\n");

@@ -81,7 +81,7 @@ pub(crate) const LOADS: &[Load] = &[
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit],
         expect: &[],
-        control: Roomier { walls: NO_CEILING, limits: LITTLE_MEMORY, breach: &[("touched", "all")], safe: "200 MiB" },
+        control: Roomier { walls: &[], limits: SMALL, breach: &[("touched", "all")], safe: "200 MiB" },
     },
     Load {
         id: "R03b",
@@ -90,7 +90,7 @@ pub(crate) const LOADS: &[Load] = &[
         limits: LITTLE_MEMORY,
         ends: &[Outcome::Ok, Outcome::MemoryLimit, Outcome::Killed],
         expect: &[e("children", &["killed"])],
-        control: Roomier { walls: NO_CEILING, limits: LITTLE_MEMORY, breach: &[("children", "all")], safe: "200 MiB" },
+        control: Roomier { walls: &[], limits: SMALL, breach: &[("children", "all")], safe: "200 MiB" },
     },
     Load {
         id: "R04",

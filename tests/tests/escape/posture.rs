@@ -2,7 +2,7 @@
 //!
 //! `ATOLL_BLESS=1` writes the golden file anew; read its difference before you keep it.
 
-use crate::lab::{engine_without, with_args};
+use crate::lab::{engine_without, facts_of, with_args};
 use anyhow::{Context, Result};
 use atoll_engine::Wall;
 use serde_json::{Map, Value, json};
@@ -18,11 +18,16 @@ async fn posture(walls: &[Wall], threads: bool) -> Result<Value> {
     let args = json!({ "threads": threads });
     let code = with_args(args.as_object().context("an object")?, include_str!("../../escape/posture.py"));
     let execution = atoll_tests::python(&mut sandbox, &code).await?;
+    let args = json!({ "canary": "/nowhere", "outside": false });
+    let walk = with_args(args.as_object().context("an object")?, include_str!("../../escape/probes/f02_writable.py"));
+    let walked = facts_of(&atoll_tests::python(&mut sandbox, &walk).await?)?;
     sandbox.end().await?;
     atoll_tests::stop(engine).await?;
     let line = execution.stdout.lines().find_map(|line| line.strip_prefix("POSTURE "));
     let line = line.with_context(|| format!("no posture: {:?} {}", execution.error, execution.stderr))?;
-    Ok(scrub(serde_json::from_str(line)?))
+    let mut posture: Value = serde_json::from_str(line)?;
+    posture["writable"] = json!(walked.word("writable").split(' ').collect::<Vec<_>>());
+    Ok(scrub(posture))
 }
 
 /// What differs between machines is told in words: own or shared namespaces, and which trees of the host are mounted.

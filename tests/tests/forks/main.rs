@@ -18,8 +18,14 @@ const AT_ONCE: usize = 4;
 
 /// Small pieces of work, each with what it must print.
 const WORKS: [(&str, &str); 3] = [
-    ("import numpy as np\nu, s, v = np.linalg.svd(np.diag([3.0, 2.0, 1.0]) + np.zeros((3, 3)))\nprint(s.tolist())", "[3.0, 2.0, 1.0]\n"),
-    ("import io, pandas as pd\nprint(pd.read_csv(io.StringIO('a,b\\n1,2\\n3,4\\n')).sum().to_dict())", "{'a': 4, 'b': 6}\n"),
+    (
+        "import numpy as np\nu, s, v = np.linalg.svd(np.diag([3.0, 2.0, 1.0]) + np.zeros((3, 3)))\nprint(s.tolist())",
+        "[3.0, 2.0, 1.0]\n",
+    ),
+    (
+        "import io, pandas as pd\nprint(pd.read_csv(io.StringIO('a,b\\n1,2\\n3,4\\n')).sum().to_dict())",
+        "{'a': 4, 'b': 6}\n",
+    ),
     (
         "import io, matplotlib\nfrom matplotlib.figure import Figure\nf = Figure(figsize=(1, 1), dpi=30)\nf.add_axes((0, 0, 1, 1)).plot([1, 2])\nb = io.BytesIO()\nf.savefig(b, format='png')\nprint(b.getvalue()[1:4])",
         "b'PNG'\n",
@@ -56,10 +62,20 @@ async fn ten_thousand_forks_and_none_hangs_or_crashes() -> Result<()> {
 /// One sandbox, one fork, one piece of work.
 async fn one(engine: &Engine, number: usize) -> Result<()> {
     let (code, want) = WORKS[number % WORKS.len()];
-    let spec = SandboxSpec { start: Some(atoll_core::Language::Python), ..SandboxSpec::default() };
-    let mut sandbox = timeout(BOUND, engine.create(spec)).await.context("the sandbox hangs")??;
-    let execution = timeout(BOUND, python(&mut sandbox, code)).await.context("the fork hangs")??;
-    ensure!(execution.outcome == Outcome::Ok && execution.stdout == want, "{execution:?}");
+    let spec = SandboxSpec {
+        start: Some(atoll_core::Language::Python),
+        ..SandboxSpec::default()
+    };
+    let mut sandbox = timeout(BOUND, engine.create(spec))
+        .await
+        .context("the sandbox hangs")??;
+    let execution = timeout(BOUND, python(&mut sandbox, code))
+        .await
+        .context("the fork hangs")??;
+    ensure!(
+        execution.outcome == Outcome::Ok && execution.stdout == want,
+        "{execution:?}"
+    );
     timeout(BOUND, sandbox.end()).await.context("the end hangs")??;
     Ok(())
 }

@@ -25,8 +25,23 @@ impl Random {
 }
 
 /// Bytes that parsers care about.
-const TOKENS: &[&[u8]] =
-    &[b"{", b"}", b"[[[[[[[[", b"\"", b"\\u0000", b"null", b"-1", b"1e309", b"\n", b" ", b"\0\0\0\0", b"\xff\xff\xff\xff", b"/", b"..", b":"];
+const TOKENS: &[&[u8]] = &[
+    b"{",
+    b"}",
+    b"[[[[[[[[",
+    b"\"",
+    b"\\u0000",
+    b"null",
+    b"-1",
+    b"1e309",
+    b"\n",
+    b" ",
+    b"\0\0\0\0",
+    b"\xff\xff\xff\xff",
+    b"/",
+    b"..",
+    b":",
+];
 
 fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..=random.below(4) {
@@ -69,33 +84,35 @@ fn run(target: &Target) {
     }
 }
 
-fn target(name: &str) -> &'static Target {
-    TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target {name}"))
+fn run_named(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    assert!(target.is_some(), "no target {name}");
+    target.into_iter().for_each(run);
 }
 
 #[test]
 fn frames() {
-    run(target("frames"));
+    run_named("frames");
 }
 
 #[test]
 fn kernel() {
-    run(target("kernel"));
+    run_named("kernel");
 }
 
 #[test]
 fn agent() {
-    run(target("agent"));
+    run_named("agent");
 }
 
 #[test]
 fn stat() {
-    run(target("stat"));
+    run_named("stat");
 }
 
 #[test]
 fn layout() {
-    run(target("layout"));
+    run_named("layout");
 }
 
 /// A target without a test here, or without a file for the fuzzer, is forgotten.
@@ -104,8 +121,16 @@ fn every_target_has_a_test_and_a_file() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
     let own = include_str!("main.rs");
     for target in TARGETS {
-        assert!(dir.join(format!("{}.rs", target.name)).is_file(), "no file for {}", target.name);
-        assert!(own.contains(&format!("fn {}()", target.name)), "no test for {}", target.name);
+        assert!(
+            dir.join(format!("{}.rs", target.name)).is_file(),
+            "no file for {}",
+            target.name
+        );
+        assert!(
+            own.contains(&format!("fn {}()", target.name)),
+            "no test for {}",
+            target.name
+        );
     }
     assert_eq!(std::fs::read_dir(dir).unwrap().count(), TARGETS.len());
 }
@@ -114,7 +139,11 @@ fn every_target_has_a_test_and_a_file() {
 #[test]
 fn mutations_reach_a_careless_parser() {
     let careless = |bytes: &[u8]| assert!(!(bytes.starts_with(b"{\"type\"") && bytes.contains(&0xff)));
-    let target = Target { name: "careless", body: careless, seeds: &[br#"{"type":"ready"}"#] };
+    let target = Target {
+        name: "careless",
+        body: careless,
+        seeds: &[br#"{"type":"ready"}"#],
+    };
     let broke = std::panic::catch_unwind(|| run(&target)).is_err();
     assert!(broke);
 }

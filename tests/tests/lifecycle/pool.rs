@@ -42,7 +42,11 @@ async fn each_sandbox_is_handed_out_once_and_the_pool_fills_up_again() -> Result
         let mut one = pool.claim(SandboxSpec::default()).await?;
         ensure!(seen.insert(one.id().clone()), "{:?} was handed out twice", one.id());
         let execution = python(&mut one, "print('mine' in dir())\nmine = 1").await?;
-        assert_eq!((execution.outcome, execution.stdout.as_str()), (Outcome::Ok, "False\n"), "claim {number}");
+        assert_eq!(
+            (execution.outcome, execution.stdout.as_str()),
+            (Outcome::Ok, "False\n"),
+            "claim {number}"
+        );
         one.end().await?;
     }
     fills_up(&pool, 3).await?;
@@ -68,7 +72,12 @@ async fn twenty_claims_at_once() -> Result<()> {
         let pool = Arc::clone(&pool);
         claims.push(tokio::spawn(async move {
             let env = [("NUMBER".to_owned(), number.to_string())].into();
-            let mut one = pool.claim(SandboxSpec { env, ..SandboxSpec::default() }).await?;
+            let mut one = pool
+                .claim(SandboxSpec {
+                    env,
+                    ..SandboxSpec::default()
+                })
+                .await?;
             let execution = python(&mut one, "import os\nprint(os.environ['NUMBER'])").await?;
             ensure!(execution.stdout == format!("{number}\n"), "{execution:?}");
             let id = one.id().clone();
@@ -102,7 +111,12 @@ async fn what_is_personal_holds_after_a_claim() -> Result<()> {
         ..Limits::SMALL
     };
     let env = [("MINE".to_owned(), "yes".to_owned())].into();
-    let spec = SandboxSpec { limits, env, inputs: vec![input(&path, "in.csv")?], ..SandboxSpec::default() };
+    let spec = SandboxSpec {
+        limits,
+        env,
+        inputs: vec![input(&path, "in.csv")?],
+        ..SandboxSpec::default()
+    };
     let mut one = pool.claim(spec).await?;
     let code = r"
 import os, resource
@@ -120,10 +134,17 @@ except OSError as error:
 ";
     let execution = python(&mut one, code).await?;
     let want = "yes ['a', '1']\nTrue (256, 256)\nTrue\nread-only 30\n";
-    assert_eq!((execution.stdout.as_str(), execution.outcome), (want, Outcome::Ok), "{execution:?}");
+    assert_eq!(
+        (execution.stdout.as_str(), execution.outcome),
+        (want, Outcome::Ok),
+        "{execution:?}"
+    );
     if rustix::process::geteuid().is_root() {
         let groups = &execution.receipt.layers["cgroups"];
-        assert_eq!((&groups["memory_bytes"], &groups["processes"]), (&GIB.to_string().into(), &"101".into()));
+        assert_eq!(
+            (&groups["memory_bytes"], &groups["processes"]),
+            (&GIB.to_string().into(), &"101".into())
+        );
     }
     one.end().await?;
     end(engine, pool).await
@@ -133,12 +154,23 @@ except OSError as error:
 #[tokio::test(flavor = "multi_thread")]
 async fn the_receipt_of_a_claimed_sandbox_tells_its_own_limits() -> Result<()> {
     let (engine, pool) = pool(1).await?;
-    let limits = Limits { memory: MemoryBytes::known(256 * MIB), ..Limits::SMALL };
-    let mut one = pool.claim(SandboxSpec { limits, ..SandboxSpec::default() }).await?;
+    let limits = Limits {
+        memory: MemoryBytes::known(256 * MIB),
+        ..Limits::SMALL
+    };
+    let mut one = pool
+        .claim(SandboxSpec {
+            limits,
+            ..SandboxSpec::default()
+        })
+        .await?;
     let execution = python(&mut one, "x = bytearray(400 << 20)").await?;
     assert_eq!(execution.outcome, Outcome::MemoryLimit, "{execution:?}");
     if rustix::process::geteuid().is_root() {
-        assert_eq!(execution.receipt.layers["cgroups"]["memory_bytes"], (256 * MIB).to_string());
+        assert_eq!(
+            execution.receipt.layers["cgroups"]["memory_bytes"],
+            (256 * MIB).to_string()
+        );
     }
     one.end().await?;
     end(engine, pool).await
@@ -152,7 +184,9 @@ async fn a_pool_survives_its_zygote() -> Result<()> {
     zygote.signal(Signal::KILL)?;
     Family::with_zygote(engine.jailer_pid(), Some(zygote))?;
     for _ in 0..5 {
-        let mut one = timeout(BOUND, pool.claim(SandboxSpec::default())).await.context("no answer")??;
+        let mut one = timeout(BOUND, pool.claim(SandboxSpec::default()))
+            .await
+            .context("no answer")??;
         assert_eq!(python(&mut one, "print(2)").await?.stdout, "2\n");
         one.end().await?;
     }

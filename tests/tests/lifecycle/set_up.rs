@@ -22,8 +22,13 @@ async fn warm() -> Result<(Arc<Engine>, Census)> {
 
 async fn works(engine: &Engine) -> Result<()> {
     let mut one = sandbox(engine).await?;
-    let execution = timeout(BOUND, python(&mut one, "print(1)")).await.context("no answer")??;
-    ensure!(execution.outcome == Outcome::Ok && execution.stdout == "1\n", "{execution:?}");
+    let execution = timeout(BOUND, python(&mut one, "print(1)"))
+        .await
+        .context("no answer")??;
+    ensure!(
+        execution.outcome == Outcome::Ok && execution.stdout == "1\n",
+        "{execution:?}"
+    );
     Ok(one.end().await?)
 }
 
@@ -62,7 +67,10 @@ async fn an_input_that_is_replaced_meanwhile_is_refused() -> Result<()> {
     });
     let (mut taken, mut refusals) = (0, 0);
     while refusals == 0 && taken < 2000 {
-        let spec = SandboxSpec { inputs: vec![input(&path, "in.csv")?], ..SandboxSpec::default() };
+        let spec = SandboxSpec {
+            inputs: vec![input(&path, "in.csv")?],
+            ..SandboxSpec::default()
+        };
         match timeout(BOUND, engine.create(spec)).await.context("no answer")? {
             Ok(sandbox) => {
                 taken += 1;
@@ -87,7 +95,10 @@ async fn an_input_that_is_replaced_meanwhile_is_refused() -> Result<()> {
 async fn an_input_that_is_gone_is_refused() -> Result<()> {
     let (engine, before) = warm().await?;
     let spec = SandboxSpec {
-        inputs: vec![Input { name: "in.csv".into(), path: PathBuf::from("/no/such/file") }],
+        inputs: vec![Input {
+            name: "in.csv".into(),
+            path: PathBuf::from("/no/such/file"),
+        }],
         ..SandboxSpec::default()
     };
     let message = refused(&engine, spec).await?;
@@ -99,7 +110,11 @@ async fn an_input_that_is_gone_is_refused() -> Result<()> {
 
 fn groups_of(instance: &str) -> Result<Vec<PathBuf>> {
     let layout = atoll_jail::cgroup::Layout::detect()?;
-    Ok(layout.hierarchies.into_iter().map(|hierarchy| hierarchy.parent.join("atoll").join(instance)).collect())
+    Ok(layout
+        .hierarchies
+        .into_iter()
+        .map(|hierarchy| hierarchy.parent.join("atoll").join(instance))
+        .collect())
 }
 
 /// The group of the sandbox cannot be made: in each hierarchy in turn, the instance's own group is made full.
@@ -139,9 +154,15 @@ async fn without(dir: &Path, engine: &Engine) -> Result<String> {
 /// How many files a process may have open, now and at most.
 fn open_files(process: Process) -> Result<Rlimit> {
     let text = std::fs::read_to_string(format!("/proc/{}/limits", process.pid))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Max open files")).context("no such limit")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .context("no such limit")?;
     let mut words = line.split_whitespace().map(|word| word.parse::<u64>().ok());
-    Ok(Rlimit { current: words.next().context("no value")?, maximum: words.next().context("no value")? })
+    Ok(Rlimit {
+        current: words.next().context("no value")?,
+        maximum: words.next().context("no value")?,
+    })
 }
 
 /// Jailer or spawner has no descriptor left: new work is refused or done, what lives goes on, and when there
@@ -159,21 +180,33 @@ async fn a_helper_without_descriptors_refuses_and_recovers() -> Result<()> {
         let whole = open_files(process)?;
         let mut refusals = 0;
         for spare in 0..16 {
-            prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(used + spare), maximum: whole.maximum })?;
+            prlimit(
+                Some(pid),
+                Resource::Nofile,
+                Rlimit {
+                    current: Some(used + spare),
+                    maximum: whole.maximum,
+                },
+            )?;
             let made = timeout(BOUND, async {
                 let mut one = sandbox(&engine).await?;
                 let execution = python(&mut one, "print('ran')").await;
                 one.end().await.ok();
                 execution
             });
-            match made.await.with_context(|| format!("no answer from {} with {spare} spare", process.command()))? {
+            match made
+                .await
+                .with_context(|| format!("no answer from {} with {spare} spare", process.command()))?
+            {
                 Ok(execution) => ensure!(execution.receipt.layers["seccomp"]["mode"] == "2", "{execution:?}"),
                 Err(_) => refusals += 1,
             }
         }
         prlimit(Some(pid), Resource::Nofile, whole)?;
         ensure!(refusals > 0, "{} never ran out of descriptors", process.command());
-        let execution = timeout(BOUND, python(&mut neighbour, "print(x + 1)")).await.context("no answer")??;
+        let execution = timeout(BOUND, python(&mut neighbour, "print(x + 1)"))
+            .await
+            .context("no answer")??;
         assert_eq!(execution.stdout, "6\n");
         with_neighbour.is_again(engine.jailer_pid())?;
         works(&engine).await?;

@@ -20,11 +20,23 @@ async fn warm() -> Result<Arc<Engine>> {
 /// Runs code that must work, and checks that every wall is up around it.
 async fn works(sandbox: &mut Sandbox, code: &str, want: &str) -> Result<()> {
     let execution = timeout(BOUND, python(sandbox, code)).await.context("no answer")??;
-    ensure!(execution.outcome == Outcome::Ok && execution.stdout == want, "{execution:?}");
+    ensure!(
+        execution.outcome == Outcome::Ok && execution.stdout == want,
+        "{execution:?}"
+    );
     let layers = &execution.receipt.layers;
-    ensure!(layers["seccomp"]["mode"] == "2" && layers["no_new_privs"] == true, "{layers:?}");
-    ensure!(layers["capabilities"] == "none" && layers["landlock"]["proven"] == true, "{layers:?}");
-    ensure!(layers["namespaces"].as_array().is_some_and(|list| list.len() == 7), "{layers:?}");
+    ensure!(
+        layers["seccomp"]["mode"] == "2" && layers["no_new_privs"] == true,
+        "{layers:?}"
+    );
+    ensure!(
+        layers["capabilities"] == "none" && layers["landlock"]["proven"] == true,
+        "{layers:?}"
+    );
+    ensure!(
+        layers["namespaces"].as_array().is_some_and(|list| list.len() == 7),
+        "{layers:?}"
+    );
     Ok(())
 }
 
@@ -146,17 +158,28 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
     for interpreter in ["/opt/atoll/no/such/python", "/bin/false", "/usr/bin/env"] {
         let mut broken = template("python-min")?;
         broken.interpreter = interpreter.to_owned();
-        let config = EngineConfig { home: home(), program: binary(), warmth: Warmth::Warm, walls: Walls::default() };
+        let config = EngineConfig {
+            home: home(),
+            program: binary(),
+            warmth: Warmth::Warm,
+            walls: Walls::default(),
+        };
         let engine = Engine::start(config, broken).await?;
         let refused = timeout(BOUND, engine.ready()).await.context("no answer")?;
         let message = format!("{:#}", anyhow::Error::from(refused.err().context("it started")?));
-        ensure!(message.contains("interpreter of the template did not start"), "{message}");
+        ensure!(
+            message.contains("interpreter of the template did not start"),
+            "{message}"
+        );
         let made = timeout(BOUND, async {
             let mut one = sandbox(&engine).await?;
             python(&mut one, "1").await
         });
         let message = format!("{:#}", made.await.context("no answer")?.err().context("it ran")?);
-        ensure!(message.contains("does not start") && !message.contains("start: :"), "{message}");
+        ensure!(
+            message.contains("does not start") && !message.contains("start: :"),
+            "{message}"
+        );
         engine.stop().await;
         nothing_left_since(&before)?;
     }
@@ -167,7 +190,12 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
 async fn a_preload_that_fails_is_named() -> Result<()> {
     let mut broken = template("python-min")?;
     broken.preload = vec!["no_such_package".to_owned()];
-    let config = EngineConfig { home: home(), program: binary(), warmth: Warmth::Warm, walls: Walls::default() };
+    let config = EngineConfig {
+        home: home(),
+        program: binary(),
+        warmth: Warmth::Warm,
+        walls: Walls::default(),
+    };
     let engine = Engine::start(config, broken).await?;
     let refused = timeout(BOUND, engine.ready()).await.context("no answer")?;
     let message = format!("{:#}", anyhow::Error::from(refused.err().context("it started")?));
@@ -180,15 +208,26 @@ async fn a_preload_that_fails_is_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_agent_ends_its_sandbox_only() -> Result<()> {
     let engine = warm().await?;
-    for (language, code) in [(Language::Python, "while True: pass"), (Language::Bash, "while :; do :; done")] {
+    for (language, code) in [
+        (Language::Python, "while True: pass"),
+        (Language::Bash, "while :; do :; done"),
+    ] {
         let mut neighbour = sandbox(&engine).await?;
         works(&mut neighbour, "y = 1; print(y)", "1\n").await?;
         let others = Family::of(engine.jailer_pid())?.agents;
         let mut victim = sandbox(&engine).await?;
-        let execution = execute(&mut victim, language, if language == Language::Bash { "true" } else { "1" }).await?;
+        let execution = execute(
+            &mut victim,
+            language,
+            if language == Language::Bash { "true" } else { "1" },
+        )
+        .await?;
         assert_eq!(execution.outcome, Outcome::Ok);
         let agents = Family::of(engine.jailer_pid())?.agents;
-        let agent = *agents.iter().find(|agent| !others.contains(agent)).context("no agent")?;
+        let agent = *agents
+            .iter()
+            .find(|agent| !others.contains(agent))
+            .context("no agent")?;
         let running = tokio::spawn(async move {
             let execution = execute(&mut victim, language, code).await;
             (victim, execution)
@@ -197,7 +236,9 @@ async fn a_killed_agent_ends_its_sandbox_only() -> Result<()> {
         let (mut victim, execution) = timeout(BOUND, running).await.context("the run never ends")??;
         let execution = execution?;
         assert_eq!(execution.outcome, Outcome::Killed, "{execution:?}");
-        let next = timeout(BOUND, execute(&mut victim, language, "1")).await.context("no answer")?;
+        let next = timeout(BOUND, execute(&mut victim, language, "1"))
+            .await
+            .context("no answer")?;
         let message = format!("{:#}", next.err().context("a dead sandbox ran code")?);
         ensure!(!message.contains("jailer has ended"), "{message}");
         timeout(BOUND, victim.end()).await.context("the end never comes")??;
@@ -216,10 +257,18 @@ async fn a_killed_spawner_is_replaced() -> Result<()> {
     let family = Family::of(engine.jailer_pid())?;
     family.spawner.signal(Signal::KILL)?;
     let run = timeout(BOUND, python(&mut lost, "1")).await.context("no answer")?;
-    ensure!(run.as_ref().map_or(true, |execution| execution.outcome == Outcome::Killed), "{run:?}");
+    ensure!(
+        run.as_ref()
+            .map_or(true, |execution| execution.outcome == Outcome::Killed),
+        "{run:?}"
+    );
     timeout(BOUND, lost.end()).await.context("the end never comes")?.ok();
-    eventually("the end of what was below", || !family.agents.iter().any(|agent| agent.is_alive()))?;
-    let next = timeout(BOUND, engine.create(SandboxSpec::default())).await.context("no answer")?;
+    eventually("the end of what was below", || {
+        !family.agents.iter().any(|agent| agent.is_alive())
+    })?;
+    let next = timeout(BOUND, engine.create(SandboxSpec::default()))
+        .await
+        .context("no answer")?;
     let mut next = next.context("no sandbox after the spawner's death")?;
     works(&mut next, "print('new')", "new\n").await?;
     next.end().await?;

@@ -21,10 +21,14 @@ impl Disk {
     fn find(devices: &Path, number: &str) -> Option<Self> {
         let device = devices.join(number).canonicalize().ok()?;
         if !device.join("partition").exists() {
-            return Some(Self { number: number.to_owned() });
+            return Some(Self {
+                number: number.to_owned(),
+            });
         }
         let whole = fs::read_to_string(device.parent()?.join("dev")).ok()?;
-        Some(Self { number: whole.trim().to_owned() })
+        Some(Self {
+            number: whole.trim().to_owned(),
+        })
     }
 }
 

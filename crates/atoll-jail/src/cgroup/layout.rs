@@ -38,8 +38,12 @@ impl Layout {
     pub fn read(mounts: &str, groups: &str, controllers: &dyn Fn(&Path) -> String) -> Self {
         let mut hierarchies: Vec<Hierarchy> = Vec::new();
         for line in mounts.lines() {
-            let Some((front, back)) = line.split_once(" - ") else { continue };
-            let (Some(root), Some(at)) = (front.split(' ').nth(3), front.split(' ').nth(4)) else { continue };
+            let Some((front, back)) = line.split_once(" - ") else {
+                continue;
+            };
+            let (Some(root), Some(at)) = (front.split(' ').nth(3), front.split(' ').nth(4)) else {
+                continue;
+            };
             let at = unescape(at);
             let mut back = back.split(' ');
             let found = match (back.next(), back.nth(1)) {
@@ -88,25 +92,40 @@ fn unified(at: &Path, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy
         controllers.push(Controller::Cpuacct);
     }
     // A group of version 2 that holds processes cannot hold limited groups: ours goes to the top of the view.
-    Some(Hierarchy { version: Version::V2, parent: at.to_owned(), controllers })
+    Some(Hierarchy {
+        version: Version::V2,
+        parent: at.to_owned(),
+        controllers,
+    })
 }
 
 fn v1(root: &str, at: &Path, options: &str, groups: &str) -> Option<Hierarchy> {
     let names: Vec<&str> = options.split(',').collect();
-    let controllers: Vec<_> = V1_NAMES.iter().filter(|(n, _)| names.contains(n)).map(|(_, c)| *c).collect();
+    let controllers: Vec<_> = V1_NAMES
+        .iter()
+        .filter(|(n, _)| names.contains(n))
+        .map(|(_, c)| *c)
+        .collect();
     let first = V1_NAMES.iter().find(|(_, c)| Some(c) == controllers.first())?.0;
     let own = groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let listed = fields.next()?.split(',').any(|name| name == first);
         fields.next().filter(|_| listed)
     })?;
-    Some(Hierarchy { version: Version::V1, parent: at.join(below(root, own)), controllers })
+    Some(Hierarchy {
+        version: Version::V1,
+        parent: at.join(below(root, own)),
+        controllers,
+    })
 }
 
 /// The own group relative to the mount, which may show only a part of the hierarchy. A group that the mount does not
 /// show (a container's mount with the host's path in `/proc/self/cgroup`) is the top of what can be seen.
 fn below(root: &str, own: &str) -> PathBuf {
-    let rest = Path::new(own).strip_prefix(root).map(Path::to_owned).unwrap_or_default();
+    let rest = Path::new(own)
+        .strip_prefix(root)
+        .map(Path::to_owned)
+        .unwrap_or_default();
     let climbs = rest.components().any(|part| part == std::path::Component::ParentDir);
     if climbs { PathBuf::new() } else { rest }
 }
@@ -114,5 +133,9 @@ fn below(root: &str, own: &str) -> PathBuf {
 /// Blanks in a path of `mountinfo` are written in octal.
 fn unescape(path: &str) -> PathBuf {
     let plain = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    PathBuf::from(plain.iter().fold(path.to_owned(), |text, (code, blank)| text.replace(code, blank)))
+    PathBuf::from(
+        plain
+            .iter()
+            .fold(path.to_owned(), |text, (code, blank)| text.replace(code, blank)),
+    )
 }

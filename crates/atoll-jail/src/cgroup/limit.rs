@@ -68,11 +68,16 @@ fn set_io(dir: &Path, version: Version, limits: &Limits, disk: &Disk) -> Result<
     let (bytes, operations) = (limits.io_bandwidth.get(), limits.io_operations.get());
     let values = [bytes, bytes, operations, operations];
     let set = match version {
-        Version::V1 => IO_NAMES.iter().zip(values).try_for_each(|((_, file, _), value)| {
-            write_optional(dir, file, &format!("{} {value}", disk.number))
-        }),
+        Version::V1 => IO_NAMES
+            .iter()
+            .zip(values)
+            .try_for_each(|((_, file, _), value)| write_optional(dir, file, &format!("{} {value}", disk.number))),
         Version::V2 => {
-            let words: Vec<String> = IO_NAMES.iter().zip(values).map(|((.., word), value)| format!("{word}={value}")).collect();
+            let words: Vec<String> = IO_NAMES
+                .iter()
+                .zip(values)
+                .map(|((.., word), value)| format!("{word}={value}"))
+                .collect();
             write_optional(dir, "io.max", &format!("{} {}", disk.number, words.join(" ")))
         }
     };
@@ -106,16 +111,32 @@ pub(super) fn read_back(hierarchy: &Hierarchy, dir: &Path, disk: Option<&Disk>, 
 
 fn read_io(version: Version, dir: &Path, disk: Option<&Disk>) -> Map<String, Value> {
     let Some(disk) = disk else {
-        return Map::from_iter([("io".to_owned(), "not limited: no block device below the template".into())]);
+        return Map::from_iter([(
+            "io".to_owned(),
+            "not limited: no block device below the template".into(),
+        )]);
     };
     let text = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
-    let line = |text: String| text.lines().find_map(|line| line.strip_prefix(&disk.number)?.strip_prefix(' ').map(str::to_owned));
+    let line = |text: String| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(&disk.number)?.strip_prefix(' ').map(str::to_owned))
+    };
     let all = line(text("io.max")).unwrap_or_default();
-    let word = |name: &str| all.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned));
+    let word = |name: &str| {
+        all.split(' ')
+            .find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+    };
     let mut facts = Map::from_iter([("io".to_owned(), Value::from(format!("disk {}", disk.number)))]);
     for (name, file, key) in IO_NAMES {
-        let value = if version == Version::V1 { line(text(file)) } else { word(key) };
-        facts.insert(name.to_owned(), value.unwrap_or_else(|| "not limited".to_owned()).into());
+        let value = if version == Version::V1 {
+            line(text(file))
+        } else {
+            word(key)
+        };
+        facts.insert(
+            name.to_owned(),
+            value.unwrap_or_else(|| "not limited".to_owned()).into(),
+        );
     }
     facts
 }
@@ -126,5 +147,9 @@ pub(super) fn write(dir: &Path, name: &str, value: &str) -> Result<(), StepError
 
 /// For files that a kernel may be built without: absent is fine, refused is not.
 fn write_optional(dir: &Path, name: &str, value: &str) -> Result<(), StepError> {
-    if dir.join(name).exists() { write(dir, name, value) } else { Ok(()) }
+    if dir.join(name).exists() {
+        write(dir, name, value)
+    } else {
+        Ok(())
+    }
 }

@@ -20,12 +20,14 @@ pub enum StatKind {
 
 pub(super) fn stat_names(controller: Controller, version: Version) -> &'static [(StatKind, &'static str)] {
     match (controller, version) {
-        (Controller::Memory, Version::V1) => {
-            &[(StatKind::PeakBytes, "memory.max_usage_in_bytes"), (StatKind::OomKills, "memory.oom_control")]
-        }
-        (Controller::Memory, Version::V2) => {
-            &[(StatKind::PeakBytes, "memory.peak"), (StatKind::OomKills, "memory.events")]
-        }
+        (Controller::Memory, Version::V1) => &[
+            (StatKind::PeakBytes, "memory.max_usage_in_bytes"),
+            (StatKind::OomKills, "memory.oom_control"),
+        ],
+        (Controller::Memory, Version::V2) => &[
+            (StatKind::PeakBytes, "memory.peak"),
+            (StatKind::OomKills, "memory.events"),
+        ],
         (Controller::Cpuacct, Version::V1) => &[(StatKind::CpuNanos, "cpuacct.usage")],
         (Controller::Cpu, Version::V2) => &[(StatKind::CpuStat, "cpu.stat")],
         (Controller::Pids, _) => &[(StatKind::PidsEvents, "pids.events")],
@@ -70,10 +72,24 @@ mod tests {
 
     #[test]
     fn text_that_does_not_fit_is_no_number() {
-        let kinds =
-            [StatKind::CpuNanos, StatKind::CpuStat, StatKind::PeakBytes, StatKind::OomKills, StatKind::PidsEvents];
+        let kinds = [
+            StatKind::CpuNanos,
+            StatKind::CpuStat,
+            StatKind::PeakBytes,
+            StatKind::OomKills,
+            StatKind::PidsEvents,
+        ];
         for kind in kinds {
-            for text in ["", "\n", "max", "usage_usec", "oom_kill x", "-1", "max -1", "99999999999999999999"] {
+            for text in [
+                "",
+                "\n",
+                "max",
+                "usage_usec",
+                "oom_kill x",
+                "-1",
+                "max -1",
+                "99999999999999999999",
+            ] {
                 assert_eq!(read_stat(kind, text), None, "{kind:?} of {text:?}");
             }
         }
@@ -82,10 +98,23 @@ mod tests {
 
     #[test]
     fn version_1_and_2_have_a_file_for_the_same_facts() {
-        let controllers = [Controller::Memory, Controller::Cpu, Controller::Cpuacct, Controller::Pids];
+        let controllers = [
+            Controller::Memory,
+            Controller::Cpu,
+            Controller::Cpuacct,
+            Controller::Pids,
+        ];
         let facts = |version| {
             let names = controllers.iter().flat_map(|c| stat_names(*c, version));
-            names.map(|(kind, _)| if *kind == StatKind::CpuStat { StatKind::CpuNanos } else { *kind }).collect::<Vec<_>>()
+            names
+                .map(|(kind, _)| {
+                    if *kind == StatKind::CpuStat {
+                        StatKind::CpuNanos
+                    } else {
+                        *kind
+                    }
+                })
+                .collect::<Vec<_>>()
         };
         let (mut one, mut two) = (facts(Version::V1), facts(Version::V2));
         one.sort_by_key(|kind| format!("{kind:?}"));

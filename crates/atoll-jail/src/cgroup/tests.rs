@@ -69,7 +69,10 @@ fn version_1_with_one_mount_per_controller() {
 fn version_1_with_controllers_mounted_together() {
     let layout = Layout::read(V1_CO_MOUNTED, CO_MOUNTED_OWN, &none);
     assert_eq!((layout.kind(), layout.missing()), ("v1", vec![]));
-    assert_eq!(layout.hierarchies[0].controllers, [Controller::Cpu, Controller::Cpuacct]);
+    assert_eq!(
+        layout.hierarchies[0].controllers,
+        [Controller::Cpu, Controller::Cpuacct]
+    );
     assert_eq!(parents(&layout)[0], "/sys/fs/cgroup/cpu,cpuacct/user.slice");
     assert_eq!(parents(&layout)[1], "/sys/fs/cgroup/memory/user.slice/user-0.slice");
     assert_eq!(layout.hierarchies.len(), 4);
@@ -80,7 +83,10 @@ fn version_1_in_a_container_that_sees_a_part_only() {
     let inside = |own: &str| {
         let groups = format!("10:cpu,cpuacct:{own}\n8:memory:{own}\n5:pids:{own}\n");
         let layout = Layout::read(V1_IN_DOCKER, &groups, &none);
-        parents(&layout).last().map(|p| p.trim_end_matches('/').to_owned()).unwrap()
+        parents(&layout)
+            .last()
+            .map(|p| p.trim_end_matches('/').to_owned())
+            .unwrap()
     };
     assert_eq!(inside("/docker/abc"), "/sys/fs/cgroup/pids");
     assert_eq!(inside("/docker/abc/run"), "/sys/fs/cgroup/pids/run");
@@ -91,18 +97,36 @@ fn version_1_in_a_container_that_sees_a_part_only() {
 
 #[test]
 fn hybrid_has_each_controller_once() {
-    let have = |dir: &Path| if dir.ends_with("unified") { "memory pids\n".to_owned() } else { String::new() };
+    let have = |dir: &Path| {
+        if dir.ends_with("unified") {
+            "memory pids\n".to_owned()
+        } else {
+            String::new()
+        }
+    };
     let layout = Layout::read(HYBRID, "10:cpu,cpuacct:/\n3:blkio:/\n0::/init.scope\n", &have);
     assert_eq!((layout.kind(), layout.missing()), ("hybrid", vec![]));
-    for controller in [Controller::Memory, Controller::Cpu, Controller::Pids, Controller::Io, Controller::Cpuacct] {
-        let holders = layout.hierarchies.iter().filter(|h| h.controllers.contains(&controller)).count();
+    for controller in [
+        Controller::Memory,
+        Controller::Cpu,
+        Controller::Pids,
+        Controller::Io,
+        Controller::Cpuacct,
+    ] {
+        let holders = layout
+            .hierarchies
+            .iter()
+            .filter(|h| h.controllers.contains(&controller))
+            .count();
         assert_eq!(holders, 1, "{controller:?}");
     }
 }
 
 #[test]
 fn version_2_goes_to_the_top_of_the_view() {
-    let layout = Layout::read(V2_SYSTEMD, V2_OWN, &|_| "cpuset cpu io memory hugetlb pids rdma misc\n".to_owned());
+    let layout = Layout::read(V2_SYSTEMD, V2_OWN, &|_| {
+        "cpuset cpu io memory hugetlb pids rdma misc\n".to_owned()
+    });
     assert_eq!((layout.kind(), layout.missing()), ("v2", vec![]));
     assert_eq!(parents(&layout), ["/sys/fs/cgroup"]);
     assert!(layout.hierarchies[0].controllers.contains(&Controller::Io));
@@ -122,12 +146,18 @@ fn a_hierarchy_that_is_mounted_twice_counts_once() {
 #[test]
 fn missing_controllers_are_named() {
     let layout = Layout::read(V2_SYSTEMD, V2_OWN, &|_| "cpuset io\n".to_owned());
-    assert_eq!(layout.missing(), [Controller::Memory, Controller::Cpu, Controller::Pids]);
+    assert_eq!(
+        layout.missing(),
+        [Controller::Memory, Controller::Cpu, Controller::Pids]
+    );
     let nothing = Layout::read("22 27 0:21 / /proc rw - proc proc rw\n", "", &none);
     assert_eq!((nothing.kind(), nothing.missing().len()), ("none", 3));
     // Mounted, but this process is in no group of it.
     assert_eq!(Layout::read(V1_CO_MOUNTED, "", &none).kind(), "none");
-    assert_eq!(Layout::read("broken\n1 2 3 - cgroup\n1 2 3 4 5 - cgroup cgroup", "x\n:\n", &none).kind(), "none");
+    assert_eq!(
+        Layout::read("broken\n1 2 3 - cgroup\n1 2 3 4 5 - cgroup cgroup", "x\n:\n", &none).kind(),
+        "none"
+    );
 }
 
 /// A tree of plain files, removed at the end.
@@ -144,9 +174,15 @@ impl Fake {
         let hierarchy = |(number, controllers): (usize, &&[Controller])| {
             let parent = dir.join(number.to_string());
             fs::create_dir_all(&parent).unwrap();
-            Hierarchy { version, parent, controllers: controllers.to_vec() }
+            Hierarchy {
+                version,
+                parent,
+                controllers: controllers.to_vec(),
+            }
         };
-        let layout = Layout { hierarchies: parts.iter().enumerate().map(hierarchy).collect() };
+        let layout = Layout {
+            hierarchies: parts.iter().enumerate().map(hierarchy).collect(),
+        };
         Self { dir, layout }
     }
 
@@ -168,18 +204,31 @@ fn group(fake: &Fake, version: Version, disk: Option<Disk>) -> SandboxGroups {
     fs::create_dir_all(&dir).unwrap();
     let optional: &[&str] = match version {
         Version::V1 => &[
-            "memory.memsw.limit_in_bytes", "memory.swappiness", "memory.kmem.tcp.limit_in_bytes",
-            "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device",
-            "blkio.throttle.read_iops_device", "blkio.throttle.write_iops_device",
+            "memory.memsw.limit_in_bytes",
+            "memory.swappiness",
+            "memory.kmem.tcp.limit_in_bytes",
+            "blkio.throttle.read_bps_device",
+            "blkio.throttle.write_bps_device",
+            "blkio.throttle.read_iops_device",
+            "blkio.throttle.write_iops_device",
         ],
         Version::V2 => &["memory.swap.max", "memory.oom.group", "io.max"],
     };
     optional.iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
-    SandboxGroups { members: vec![(hierarchy, dir)], disk }
+    SandboxGroups {
+        members: vec![(hierarchy, dir)],
+        disk,
+    }
 }
 
-const ALL: &[Controller] =
-    &[Controller::Memory, Controller::Cpu, Controller::Cpuacct, Controller::Pids, Controller::Io, Controller::Freezer];
+const ALL: &[Controller] = &[
+    Controller::Memory,
+    Controller::Cpu,
+    Controller::Cpuacct,
+    Controller::Pids,
+    Controller::Io,
+    Controller::Freezer,
+];
 
 fn vda() -> Option<Disk> {
     Some(Disk { number: "254:0".into() })
@@ -207,8 +256,14 @@ fn limits_of_version_1_reach_their_files_and_are_read_back() {
     }
     groups.set_limits(&Limits::DATA).unwrap();
     let facts = groups.read_back();
-    assert_eq!((facts["memory_bytes"].as_str(), facts["io_read_bytes"].as_str()), (Some("4294967296"), Some("419430400")));
-    assert_eq!((facts["io_write_operations"].as_str(), facts["processes"].as_str()), (Some("20000"), Some("129")));
+    assert_eq!(
+        (facts["memory_bytes"].as_str(), facts["io_read_bytes"].as_str()),
+        (Some("4294967296"), Some("419430400"))
+    );
+    assert_eq!(
+        (facts["io_write_operations"].as_str(), facts["processes"].as_str()),
+        (Some("20000"), Some("129"))
+    );
 }
 
 #[test]
@@ -228,7 +283,10 @@ fn limits_of_version_2_reach_their_files_and_are_read_back() {
         assert_eq!(fake.read(&format!("0/sandbox/{file}")), want, "{file}");
     }
     let facts = groups.read_back();
-    assert_eq!((facts["io"].as_str(), facts["io_read_operations"].as_str()), (Some("disk 254:0"), Some("20000")));
+    assert_eq!(
+        (facts["io"].as_str(), facts["io_read_operations"].as_str()),
+        (Some("disk 254:0"), Some("20000"))
+    );
     assert_eq!(facts["cpu_quota_us"], "200000 100000");
 }
 
@@ -238,7 +296,10 @@ fn without_a_disk_or_a_controller_the_receipt_says_so() {
     let groups = group(&fake, Version::V2, None);
     groups.set_limits(&Limits::SMALL).unwrap();
     assert_eq!(fake.read("0/sandbox/io.max"), "");
-    assert_eq!(groups.read_back()["io"], "not limited: no block device below the template");
+    assert_eq!(
+        groups.read_back()["io"],
+        "not limited: no block device below the template"
+    );
     let fake = Fake::new(Version::V1, &[&[Controller::Memory, Controller::Cpu, Controller::Pids]]);
     let groups = group(&fake, Version::V1, vda());
     groups.set_limits(&Limits::SMALL).unwrap();
@@ -251,7 +312,10 @@ fn a_kernel_without_the_optional_files_is_fine() {
         let fake = Fake::new(version, &[ALL]);
         let dir = fake.dir.join("0/bare");
         fs::create_dir_all(&dir).unwrap();
-        let groups = SandboxGroups { members: vec![(fake.layout.hierarchies[0].clone(), dir)], disk: vda() };
+        let groups = SandboxGroups {
+            members: vec![(fake.layout.hierarchies[0].clone(), dir)],
+            disk: vda(),
+        };
         groups.set_limits(&Limits::SMALL).unwrap();
         assert_eq!(groups.read_back()["io_read_bytes"], "not limited", "{version:?}");
     }
@@ -294,7 +358,9 @@ fn one_instance_may_begin_while_another_ends() {
             let layout = &fake.layout;
             scope.spawn(move || {
                 for round in 0..500 {
-                    InstanceGroups::create(layout.clone(), &format!("{thread}-{round}")).unwrap().remove();
+                    InstanceGroups::create(layout.clone(), &format!("{thread}-{round}"))
+                        .unwrap()
+                        .remove();
                 }
             });
         }
@@ -305,7 +371,12 @@ fn one_instance_may_begin_while_another_ends() {
 #[test]
 fn the_groups_of_the_dead_are_swept_and_those_of_the_living_stay() {
     let fake = Fake::new(Version::V1, &[&[Controller::Freezer]]);
-    for path in ["0/atoll/dead/sb_1", "0/atoll/dead/sb_2", "0/atoll/alive/sb_3", "0/foreign/dead"] {
+    for path in [
+        "0/atoll/dead/sb_1",
+        "0/atoll/dead/sb_2",
+        "0/atoll/alive/sb_3",
+        "0/foreign/dead",
+    ] {
         fs::create_dir_all(fake.dir.join(path)).unwrap();
     }
     assert_eq!(sweep(&fake.layout, &|name| name == "alive"), 1);

@@ -35,7 +35,7 @@ pub(super) struct Template {
 impl Template {
     pub(super) fn open(plan: TemplatePlan, mode: Mode, instance: &Instance) -> Result<Self, Fault> {
         let slot = if mode == Mode::Root { Some(instance.take_slot()?) } else { None };
-        let (parts, trees) = take_parts(&plan.tree, &plan.kernel)?;
+        let (parts, trees) = take_parts(&plan.tree, &plan.kernel, &instance.empty_dir()?)?;
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
         let spawner = match fork_with(OWN_NAMESPACES).step("make the template's namespaces")? {
