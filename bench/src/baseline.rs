@@ -9,13 +9,31 @@ use std::time::Instant;
 /// `bwrap` with the template's files where a sandbox has them, and everything else bubblewrap can separate.
 fn bwrap(template: &Template) -> Command {
     let mut command = Command::new("bwrap");
-    command.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"]);
+    command.args([
+        "--unshare-all",
+        "--die-with-parent",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+    ]);
     for link in ["bin", "lib", "lib64", "sbin"] {
         command.args(["--symlink", &format!("usr/{link}"), &format!("/{link}")]);
     }
     command.arg("--ro-bind").arg(&template.tree).arg("/opt/atoll");
     command.arg("--ro-bind").arg(&template.kernel).arg("/opt/atoll/kernel");
-    command.args(["--tmpfs", "/tmp", "--tmpfs", "/home/user", "--chdir", "/home/user", "--clearenv"]);
+    command.args([
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        "/home/user",
+        "--chdir",
+        "/home/user",
+        "--clearenv",
+    ]);
     for (name, value) in &template.env {
         command.args(["--setenv", name, value]);
     }
@@ -27,7 +45,14 @@ pub(crate) fn raw_fork(template: &Template, code: &str, count: usize) -> Result<
     let config = json!({"preload": template.preload, "warm_up": template.warmup}).to_string();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.py");
     let mut command = bwrap(template);
-    command.args(["--ro-bind", script, "/tmp/baseline.py", &template.interpreter, "-I", "/tmp/baseline.py"]);
+    command.args([
+        "--ro-bind",
+        script,
+        "/tmp/baseline.py",
+        &template.interpreter,
+        "-I",
+        "/tmp/baseline.py",
+    ]);
     read(command.args(["fork", code, &count.to_string(), &config]))
 }
 
@@ -35,12 +60,22 @@ pub(crate) fn raw_fork(template: &Template, code: &str, count: usize) -> Result<
 pub(crate) fn cpu(template: &Template) -> Result<Vec<f64>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.py");
     let mut command = bwrap(template);
-    read(command.args(["--ro-bind", script, "/tmp/baseline.py", &template.interpreter, "-I", "/tmp/baseline.py", "cpu"]))
+    read(command.args([
+        "--ro-bind",
+        script,
+        "/tmp/baseline.py",
+        &template.interpreter,
+        "-I",
+        "/tmp/baseline.py",
+        "cpu",
+    ]))
 }
 
 /// Milliseconds of whole `bwrap … python -c CODE` processes.
 pub(crate) fn bwrap_cold(template: &Template, code: &str, count: usize) -> Result<Vec<f64>> {
-    (0..count).map(|_| whole(bwrap(template).args([&template.interpreter, "-c", code]))).collect()
+    (0..count)
+        .map(|_| whole(bwrap(template).args([&template.interpreter, "-c", code])))
+        .collect()
 }
 
 /// Milliseconds of a whole process.
@@ -48,7 +83,11 @@ pub(crate) fn whole(command: &mut Command) -> Result<f64> {
     let began = Instant::now();
     let output = command.output().context("start the baseline")?;
     let elapsed = began.elapsed().as_secs_f64() * 1000.0;
-    ensure!(output.status.success(), "the baseline failed: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "the baseline failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(elapsed)
 }
 

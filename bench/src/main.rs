@@ -24,13 +24,20 @@ struct Report {
 async fn main() -> Result<()> {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let mut rows = Vec::new();
-    for name in scenarios::NAMES.iter().filter(|name| wanted.is_empty() || wanted.iter().any(|w| w == *name)) {
+    for name in scenarios::NAMES
+        .iter()
+        .filter(|name| wanted.is_empty() || wanted.iter().any(|w| w == *name))
+    {
         for row in scenarios::run(name).await? {
             println!("{row}");
             rows.push(row);
         }
     }
-    let report = Report { date: machine::date(), machine: machine::Machine::read(), rows };
+    let report = Report {
+        date: machine::date(),
+        machine: machine::Machine::read(),
+        rows,
+    };
     let path = format!("bench/runs/{}.json", report.date);
     std::fs::create_dir_all("bench/runs")?;
     std::fs::write(&path, serde_json::to_string_pretty(&report)? + "\n")?;

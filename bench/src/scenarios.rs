@@ -9,10 +9,19 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-pub(crate) const NAMES: &[&str] =
-    &["first_result", "on_demand", "one_plus_one", "one_shot", "cpu_overhead", "idle_memory", "throughput", "many_live"];
+pub(crate) const NAMES: &[&str] = &[
+    "first_result",
+    "on_demand",
+    "one_plus_one",
+    "one_shot",
+    "cpu_overhead",
+    "idle_memory",
+    "throughput",
+    "many_live",
+];
 
-const GROUPBY: &str = "import pandas as pd\npd.DataFrame({'k': ['a', 'b'] * 150, 'v': range(300)}).groupby('k').v.sum()";
+const GROUPBY: &str =
+    "import pandas as pd\npd.DataFrame({'k': ['a', 'b'] * 150, 'v': range(300)}).groupby('k').v.sum()";
 const COUNT: usize = 100;
 
 pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
@@ -30,7 +39,10 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
 
 /// A sandbox whose Python context starts with it.
 fn with_python() -> SandboxSpec {
-    SandboxSpec { start: Some(Language::Python), ..SandboxSpec::default() }
+    SandboxSpec {
+        start: Some(Language::Python),
+        ..SandboxSpec::default()
+    }
 }
 
 async fn warm_engine() -> Result<Arc<Engine>> {
@@ -45,8 +57,14 @@ fn since(began: Instant) -> f64 {
 
 async fn ok(sandbox: &mut Sandbox, code: &str) -> Result<()> {
     let mut sink = |_: Output<'_>| {};
-    let execution = sandbox.run(Language::Python, code, Arc::new(Notify::new()), &mut sink).await?;
-    ensure!(execution.outcome == Outcome::Ok, "the code failed: {:?}", execution.error);
+    let execution = sandbox
+        .run(Language::Python, code, Arc::new(Notify::new()), &mut sink)
+        .await?;
+    ensure!(
+        execution.outcome == Outcome::Ok,
+        "the code failed: {:?}",
+        execution.error
+    );
     Ok(())
 }
 
@@ -74,9 +92,24 @@ async fn first_result() -> Result<Vec<Row>> {
     let claimed = claims(&pool, GROUPBY, 4).await?;
     let floor = Series::of(baseline::raw_fork(engine.template(), GROUPBY, COUNT)?).p50();
     let cold = Series::of(baseline::bwrap_cold(engine.template(), GROUPBY, 10)?).p50();
-    let mut faster = claimed.row("first_result", "claim -> groupby, warm", "ms", ("bwrap cold", cold), ">= 40x faster");
+    let mut faster = claimed.row(
+        "first_result",
+        "claim -> groupby, warm",
+        "ms",
+        ("bwrap cold", cold),
+        ">= 40x faster",
+    );
     faster.ratio = cold / claimed.p50();
-    Ok(vec![claimed.row("first_result", "claim -> groupby, warm", "ms", ("raw fork", floor), "<= 1.0"), faster])
+    Ok(vec![
+        claimed.row(
+            "first_result",
+            "claim -> groupby, warm",
+            "ms",
+            ("raw fork", floor),
+            "<= 1.0",
+        ),
+        faster,
+    ])
 }
 
 async fn on_demand() -> Result<Vec<Row>> {
@@ -92,7 +125,13 @@ async fn on_demand() -> Result<Vec<Row>> {
         sandbox.end().await?;
     }
     let floor = Series::of(baseline::raw_fork(engine.template(), GROUPBY, COUNT)?).p50();
-    Ok(vec![series.row("on_demand", "create -> groupby, empty pool", "ms", ("raw fork", floor), "<= 1.6")])
+    Ok(vec![series.row(
+        "on_demand",
+        "create -> groupby, empty pool",
+        "ms",
+        ("raw fork", floor),
+        "<= 1.6",
+    )])
 }
 
 async fn one_plus_one() -> Result<Vec<Row>> {
@@ -100,20 +139,42 @@ async fn one_plus_one() -> Result<Vec<Row>> {
     let pool = Pool::start(Arc::clone(&engine), 4).await?;
     let series = claims(&pool, "1+1", 4).await?;
     let floor = Series::of(baseline::raw_fork(engine.template(), "1+1", COUNT)?).p50();
-    Ok(vec![series.row("one_plus_one", "claim -> 1+1, warm", "ms", ("raw fork", floor), "<= 1.0")])
+    Ok(vec![series.row(
+        "one_plus_one",
+        "claim -> 1+1, warm",
+        "ms",
+        ("raw fork", floor),
+        "<= 1.0",
+    )])
 }
 
 /// `atoll run` without a server, as whole processes.
 fn one_shot() -> Result<Vec<Row>> {
     let template = atoll_tests::template("python-data")?;
     let time = |args: &[&str]| baseline::whole(atoll_tests::atoll().args(args));
-    let print = (0..20).map(|_| time(&["run", "-c", "print(1)"])).collect::<Result<Vec<_>>>()?;
-    let pandas = (0..20).map(|_| time(&["run", "-c", GROUPBY])).collect::<Result<Vec<_>>>()?;
+    let print = (0..20)
+        .map(|_| time(&["run", "-c", "print(1)"]))
+        .collect::<Result<Vec<_>>>()?;
+    let pandas = (0..20)
+        .map(|_| time(&["run", "-c", GROUPBY]))
+        .collect::<Result<Vec<_>>>()?;
     let ipython = Series::of(baseline::bwrap_cold(&template, "import IPython", 20)?).p50();
     let cold = Series::of(baseline::bwrap_cold(&template, GROUPBY, 20)?).p50();
     Ok(vec![
-        Series::of(print).row("one_shot", "atoll run print(1)", "ms", ("python -c 'import IPython'", ipython), "<= 1.5"),
-        Series::of(pandas).row("one_shot", "atoll run groupby", "ms", ("the same, cold", cold), "<= 1.3"),
+        Series::of(print).row(
+            "one_shot",
+            "atoll run print(1)",
+            "ms",
+            ("python -c 'import IPython'", ipython),
+            "<= 1.5",
+        ),
+        Series::of(pandas).row(
+            "one_shot",
+            "atoll run groupby",
+            "ms",
+            ("the same, cold", cold),
+            "<= 1.3",
+        ),
     ])
 }
 
@@ -134,7 +195,13 @@ async fn cpu_overhead() -> Result<Vec<Row>> {
         base.extend(baseline::cpu(engine.template())?);
     }
     let base = Series::of(base).p50();
-    Ok(vec![series.row("cpu_overhead", "6 million loop turns, processor time", "ms", ("the same outside", base), "<= 1.03")])
+    Ok(vec![series.row(
+        "cpu_overhead",
+        "6 million loop turns, processor time",
+        "ms",
+        ("the same outside", base),
+        "<= 1.03",
+    )])
 }
 
 /// Proportional memory of ready sandboxes: agent and context, pre-touched as the pool keeps them.
@@ -145,15 +212,31 @@ async fn idle_memory() -> Result<Vec<Row>> {
     let after = pss_of_descendants(engine.jailer_pid());
     let each = after.saturating_sub(before) as f64 / COUNT as f64 / 1024.0;
     drop(pool);
-    Ok(vec![Series::of(vec![each]).row("idle_memory", "ready sandbox, pandas imported, of 100", "MiB", ("aim", 4.0), "<= 4 MiB")])
+    Ok(vec![Series::of(vec![each]).row(
+        "idle_memory",
+        "ready sandbox, pandas imported, of 100",
+        "MiB",
+        ("aim", 4.0),
+        "<= 4 MiB",
+    )])
 }
 
 /// Kibibytes of proportional memory of all processes below `root`.
 fn pss_of_descendants(root: u32) -> u64 {
     let children = std::fs::read_to_string(format!("/proc/{root}/task/{root}/children")).unwrap_or_default();
     let own = std::fs::read_to_string(format!("/proc/{root}/smaps_rollup")).unwrap_or_default();
-    let pss = own.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse::<u64>().ok());
-    let below: u64 = children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(pss_of_descendants).sum();
+    let pss = own.lines().find_map(|line| {
+        line.strip_prefix("Pss:")?
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
+    let below: u64 = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .map(pss_of_descendants)
+        .sum();
     pss.unwrap_or(0) + below
 }
 
@@ -180,7 +263,13 @@ async fn throughput() -> Result<Vec<Row>> {
     let floor = baseline::raw_fork(engine.template(), GROUPBY, 2 * COUNT)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let floor_rate = cores as f64 * 1000.0 / Series::of(floor).p50();
-    Ok(vec![Series::of(vec![rate]).row("throughput", "create+groupby+destroy per second", "1/s", ("raw forks", floor_rate), ">= 0.7")])
+    Ok(vec![Series::of(vec![rate]).row(
+        "throughput",
+        "create+groupby+destroy per second",
+        "1/s",
+        ("raw forks", floor_rate),
+        ">= 0.7",
+    )])
 }
 
 /// How much slower a fork becomes while many sandboxes live.
@@ -193,7 +282,13 @@ async fn many_live() -> Result<Vec<Row>> {
     }
     let many = Series::of(create_times(&engine, 40).await?);
     drop(live);
-    Ok(vec![many.row("many_live", "create -> 1+1 with 300 live", "ms", ("with none live", few), "<= 1.5")])
+    Ok(vec![many.row(
+        "many_live",
+        "create -> 1+1 with 300 live",
+        "ms",
+        ("with none live", few),
+        "<= 1.5",
+    )])
 }
 
 async fn create_times(engine: &Engine, count: usize) -> Result<Vec<f64>> {

@@ -24,8 +24,18 @@ impl std::fmt::Display for Row {
         write!(
             f,
             "{:<20} {:<44} p50 {:>9.3} p95 {:>9.3} p99 {:>9.3} {:<5} n={:<4} fail={} | {} {:.3} | ratio {:.3} | aim {}",
-            self.scenario, self.what, self.p50, self.p95, self.p99, self.unit, self.count, self.failures,
-            self.baseline, self.baseline_p50, self.ratio, self.aim
+            self.scenario,
+            self.what,
+            self.p50,
+            self.p95,
+            self.p99,
+            self.unit,
+            self.count,
+            self.failures,
+            self.baseline,
+            self.baseline_p50,
+            self.ratio,
+            self.aim
         )
     }
 }
@@ -48,7 +58,11 @@ impl Series {
         if sorted.is_empty() {
             return f64::NAN;
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index between 0 and the length")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "an index between 0 and the length"
+        )]
         let index = ((sorted.len() - 1) as f64 * share).round() as usize;
         sorted[index]
     }
@@ -89,7 +103,10 @@ mod tests {
     #[test]
     fn quantiles_are_values_of_the_series() {
         let series = Series::of(vec![3.0, 1.0, 2.0, 5.0, 4.0]);
-        assert_eq!((series.p50(), series.quantile(1.0), series.quantile(0.0)), (3.0, 5.0, 1.0));
+        assert_eq!(
+            (series.p50(), series.quantile(1.0), series.quantile(0.0)),
+            (3.0, 5.0, 1.0)
+        );
         assert!(Series::default().p50().is_nan());
     }
 }

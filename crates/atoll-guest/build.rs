@@ -10,10 +10,19 @@ fn main() {
     let mut files = Vec::new();
     walk(&root, &mut files);
     files.sort();
-    let mut source = String::from("/// The Python kernel: path below `atoll_kernel`, text.\npub const KERNEL_FILES: &[(&str, &str)] = &[\n");
+    let mut source = String::from(
+        "/// The Python kernel: path below `atoll_kernel`, text.\npub const KERNEL_FILES: &[(&str, &str)] = &[\n",
+    );
     for file in files {
-        let name = file.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
-        source.push_str(&format!("    ({name:?}, include_str!({:?})),\n", file.to_string_lossy()));
+        let name = file
+            .strip_prefix(&root)
+            .expect("below the root")
+            .to_string_lossy()
+            .into_owned();
+        source.push_str(&format!(
+            "    ({name:?}, include_str!({:?})),\n",
+            file.to_string_lossy()
+        ));
     }
     source.push_str("];\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("kernel_files.rs");

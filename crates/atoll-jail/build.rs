@@ -14,8 +14,24 @@ fn main() {
     let target = env::var("TARGET").expect("cargo sets TARGET");
     let rustc = env::var_os("RUSTC").expect("cargo sets RUSTC");
     let status = Command::new(rustc)
-        .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "atoll_zygote"])
-        .args(["-C", "panic=abort", "-C", "opt-level=2", "-C", "strip=symbols", "-A", "dead_code"])
+        .args([
+            "--edition",
+            "2024",
+            "--crate-type",
+            "cdylib",
+            "--crate-name",
+            "atoll_zygote",
+        ])
+        .args([
+            "-C",
+            "panic=abort",
+            "-C",
+            "opt-level=2",
+            "-C",
+            "strip=symbols",
+            "-A",
+            "dead_code",
+        ])
         .args(["--target", &target, "-o"])
         .arg(&out)
         .arg("src/sys/zygote_so.rs")

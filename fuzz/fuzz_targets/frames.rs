@@ -1,3 +1,4 @@
+//! Fuzzes one parser of guest bytes.
 #![no_main]
 
 #[path = "../../tests/src/fuzz_bodies.rs"]

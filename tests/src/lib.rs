@@ -14,8 +14,8 @@ use tokio::sync::Notify;
 
 pub mod census;
 pub mod fuzz_bodies;
-pub mod process;
 mod place;
+pub mod process;
 
 pub use place::{Place, input};
 
@@ -100,7 +100,12 @@ pub fn template(name: &str) -> Result<Template> {
 
 /// An engine of its own for one test.
 pub async fn engine(template_name: &str, warmth: Warmth, walls: Walls) -> Result<Arc<Engine>> {
-    let config = EngineConfig { home: home(), program: binary(), warmth, walls };
+    let config = EngineConfig {
+        home: home(),
+        program: binary(),
+        warmth,
+        walls,
+    };
     Ok(Arc::new(Engine::start(config, template(template_name)?).await?))
 }
 
@@ -117,7 +122,12 @@ pub async fn stop(engine: Arc<Engine>) -> Result<()> {
 
 /// A sandbox with the small limits and nothing personal.
 pub async fn sandbox(engine: &Engine) -> Result<Sandbox> {
-    Ok(engine.create(SandboxSpec { limits: Limits::default(), ..SandboxSpec::default() }).await?)
+    Ok(engine
+        .create(SandboxSpec {
+            limits: Limits::default(),
+            ..SandboxSpec::default()
+        })
+        .await?)
 }
 
 /// Runs Python in a sandbox.

@@ -50,12 +50,7 @@ impl Place {
     }
 
     /// Runs code that prints `marker` when it may be interrupted, and interrupts it then.
-    pub async fn interrupted(
-        &mut self,
-        language: Language,
-        code: &str,
-        marker: &str,
-    ) -> Result<Execution> {
+    pub async fn interrupted(&mut self, language: Language, code: &str, marker: &str) -> Result<Execution> {
         let interrupt = Arc::new(Notify::new());
         let (bell, mut seen, mut rung) = (Arc::clone(&interrupt), Vec::new(), false);
         let mut sink = |output: Output<'_>| {
@@ -67,10 +62,7 @@ impl Place {
                 bell.notify_one();
             }
         };
-        Ok(self
-            .sandbox
-            .run(language, code, interrupt, &mut sink)
-            .await?)
+        Ok(self.sandbox.run(language, code, interrupt, &mut sink).await?)
     }
 
     /// Ends the sandbox, then the engine, and waits until nothing is left.

@@ -61,8 +61,6 @@ fn bench(project: &Project, args: &[&str]) -> Result<()> {
     build.args(["build", "--release", "-p", "atoll"]);
     steps::check(&mut build)?;
     let mut bench = project.cargo();
-    bench
-        .args(["run", "--release", "-p", "atoll-bench", "--"])
-        .args(args);
+    bench.args(["run", "--release", "-p", "atoll-bench", "--"]).args(args);
     steps::check(&mut bench)
 }

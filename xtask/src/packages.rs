@@ -14,10 +14,7 @@ const DEBIAN: &[(&str, &str)] = &[
     ("bubblewrap", "a baseline of the benchmarks"),
     ("e2fsprogs", "scratch files on disk, profile `data`"),
     ("python3", "the interpreter of the templates"),
-    (
-        "python3-venv",
-        "builds the templates and the kernel's test environment",
-    ),
+    ("python3-venv", "builds the templates and the kernel's test environment"),
     ("python3-pip", "installs the locked packages of a template"),
     ("gcc", "links Rust programs"),
     ("libc6-dev", "links Rust programs"),
@@ -78,11 +75,7 @@ pub(crate) fn ensure_system_packages() -> Result<()> {
     }
     println!("    installing {}", missing.join(" "));
     check(apt().arg("update"))?;
-    check(
-        apt()
-            .args(["install", "-y", "--no-install-recommends"])
-            .args(&missing),
-    )
+    check(apt().args(["install", "-y", "--no-install-recommends"]).args(&missing))
 }
 
 pub(crate) fn ensure_nextest(project: &Project) -> Result<()> {
@@ -91,13 +84,7 @@ pub(crate) fn ensure_nextest(project: &Project) -> Result<()> {
     }
     println!("    installing cargo-nextest {NEXTEST_VERSION}; this takes some minutes");
     let mut install = project.cargo();
-    install.args([
-        "install",
-        "--locked",
-        "cargo-nextest",
-        "--version",
-        NEXTEST_VERSION,
-    ]);
+    install.args(["install", "--locked", "cargo-nextest", "--version", NEXTEST_VERSION]);
     check(&mut install)
 }
 
@@ -119,19 +106,14 @@ fn require_commands() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    bail!(NeedsInstall {
-        missing,
-        command: None
-    })
+    bail!(NeedsInstall { missing, command: None })
 }
 
 fn needs_apt(missing: &[&str]) -> NeedsInstall {
     let names = missing.join(" ");
     NeedsInstall {
         missing: missing.iter().map(|name| (*name).to_owned()).collect(),
-        command: Some(format!(
-            "sudo apt-get install -y --no-install-recommends {names}"
-        )),
+        command: Some(format!("sudo apt-get install -y --no-install-recommends {names}")),
     }
 }
 
@@ -139,10 +121,7 @@ fn needs_apt(missing: &[&str]) -> NeedsInstall {
 fn is_debian(os_release: &str) -> bool {
     os_release
         .lines()
-        .filter_map(|line| {
-            line.strip_prefix("ID=")
-                .or_else(|| line.strip_prefix("ID_LIKE="))
-        })
+        .filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")))
         .flat_map(|value| value.trim_matches('"').split_whitespace())
         .any(|word| word == "debian")
 }

@@ -72,15 +72,10 @@ impl Project {
     pub(crate) fn claim_target_dir(&self) -> Result<File> {
         fs::create_dir_all(&self.target)?;
         let path = self.target.join("xtask.lock");
-        let lock =
-            File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        let lock = File::create(&path).with_context(|| format!("cannot open {}", path.display()))?;
         if lock.try_lock().is_err() {
-            println!(
-                "waiting for another run that uses {}",
-                self.target.display()
-            );
-            lock.lock()
-                .with_context(|| format!("cannot lock {}", path.display()))?;
+            println!("waiting for another run that uses {}", self.target.display());
+            lock.lock().with_context(|| format!("cannot lock {}", path.display()))?;
         }
         let stamp = self.target.join("xtask.checkout");
         let here = self.root.to_string_lossy();

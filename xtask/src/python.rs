@@ -17,10 +17,14 @@ pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
     }
     let python = ensure_environment(project)?;
     let mut pytest = project.command(python);
-    pytest
-        .current_dir(&package)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
+    pytest.current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1").args([
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests",
+    ]);
     check(&mut pytest)
 }
 
@@ -37,21 +41,9 @@ fn ensure_environment(project: &Project) -> Result<PathBuf> {
     if python.exists() && fs::read_to_string(&stamp).ok().as_deref() == Some(&*wanted) {
         return Ok(python);
     }
-    check(
-        project
-            .command("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&venv),
-    )?;
+    check(project.command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
     let mut install = project.command(&python);
-    install.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "-r",
-    ]);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
     check(install.arg(&list))?;
     fs::write(stamp, wanted)?;
     Ok(python)

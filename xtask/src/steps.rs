@@ -20,11 +20,7 @@ impl Steps {
     }
 
     /// Runs one step. The error of a red step says which step it was and what went wrong.
-    pub(crate) fn step(
-        &mut self,
-        name: &'static str,
-        work: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("==> {name}");
         let start = Instant::now();
         let outcome = work();
@@ -54,9 +50,7 @@ impl Steps {
 /// Runs a child with our own stdout and stderr; anything but exit code 0 is an error.
 pub(crate) fn check(command: &mut Command) -> Result<()> {
     let line = shown(command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }
@@ -85,9 +79,7 @@ mod tests {
     #[test]
     fn red_step_names_itself_and_the_command() {
         let mut steps = Steps::new();
-        let error = steps
-            .step("sample", || check(&mut Command::new("false")))
-            .unwrap_err();
+        let error = steps.step("sample", || check(&mut Command::new("false"))).unwrap_err();
         let text = format!("{error:#}");
         assert!(
             text.starts_with("stopped at step `sample`: `false` ended with"),
@@ -99,11 +91,7 @@ mod tests {
     #[test]
     fn missing_program_is_an_error_with_its_name() {
         let error = check(&mut Command::new("no-such-program-here")).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("cannot start `no-such-program-here`")
-        );
+        assert!(error.to_string().contains("cannot start `no-such-program-here`"));
         assert!(!succeeds(&mut Command::new("no-such-program-here")));
     }
 }

@@ -20,20 +20,11 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     steps.step("clippy", || {
         cargo(
             project,
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         )
     })?;
     steps.step("tidy", || tidy::run(&project.root))?;
-    steps.step("build atoll", || {
-        cargo(project, &["build", "--release", "-p", "atoll"])
-    })?;
+    steps.step("build atoll", || cargo(project, &["build", "--release", "-p", "atoll"]))?;
     steps.step("templates", || build_templates(project))?;
     steps.step("Python kernel tests", || run_kernel_tests(project))?;
     steps.step("Rust tests", || {

@@ -71,7 +71,10 @@ mod tests {
     #[test]
     fn an_unknown_word_is_refused_with_the_list() {
         let refused = "perl".parse::<Language>().unwrap_err();
-        assert_eq!(refused.to_string(), "unknown language `perl`; one of: python, javascript, bash, r");
+        assert_eq!(
+            refused.to_string(),
+            "unknown language `perl`; one of: python, javascript, bash, r"
+        );
     }
 
     #[test]

@@ -40,9 +40,21 @@ macro_rules! id {
     };
 }
 
-id!(SandboxId, "sbx", "Names one sandbox. Letters and digits only, so it fits a host name.");
-id!(ContextId, "ctx_", "Names one context, a running interpreter inside a sandbox.");
-id!(ExecutionId, "exec_", "Names one execution, a piece of code run in a context.");
+id!(
+    SandboxId,
+    "sbx",
+    "Names one sandbox. Letters and digits only, so it fits a host name."
+);
+id!(
+    ContextId,
+    "ctx_",
+    "Names one context, a running interpreter inside a sandbox."
+);
+id!(
+    ExecutionId,
+    "exec_",
+    "Names one execution, a piece of code run in a context."
+);
 
 #[cfg(test)]
 mod tests {

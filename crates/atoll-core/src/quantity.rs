@@ -10,9 +10,18 @@ pub const GIB: u64 = 1 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     #[error("{what} cannot be read: `{asked}`; write it like {example}")]
-    Unreadable { what: &'static str, asked: String, example: &'static str },
+    Unreadable {
+        what: &'static str,
+        asked: String,
+        example: &'static str,
+    },
     #[error("{what} is out of range: asked {asked}, allowed {min} to {max}")]
-    OutOfRange { what: &'static str, asked: String, min: String, max: String },
+    OutOfRange {
+        what: &'static str,
+        asked: String,
+        min: String,
+        max: String,
+    },
 }
 
 /// Sizes in words: `512 MiB`, `1.5 GiB`, `10 bytes`.
@@ -27,20 +36,29 @@ pub fn show_bytes(bytes: u64) -> String {
 
 /// Times in words: `30 s`, `1.5 s`, `250 ms`.
 pub fn show_millis(ms: u64) -> String {
-    if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
+    if ms.is_multiple_of(1000) {
+        format!("{} s", ms / 1000)
+    } else {
+        format!("{ms} ms")
+    }
 }
 
 /// Splits `1.5GiB` into its number (in thousandths) and unit, without floating point.
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || part.len() > 3 || part.contains('.') || (number.contains('.') && part.is_empty()) {
         return None;
     }
     let thousandths = format!("{part:0<3}").parse::<u64>().ok()?;
-    Some((whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(thousandths)?, unit.trim()))
+    Some((
+        whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(thousandths)?,
+        unit.trim(),
+    ))
 }
 
 pub(crate) fn read_bytes(text: &str) -> Option<u64> {
@@ -214,7 +232,18 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_an_example() {
-        for text in ["", "x", "-1", "1.2.3GiB", "1 potato", "99999999999999999999GiB", "1.GiB", ".5", "NaN", "1e3"] {
+        for text in [
+            "",
+            "x",
+            "-1",
+            "1.2.3GiB",
+            "1 potato",
+            "99999999999999999999GiB",
+            "1.GiB",
+            ".5",
+            "NaN",
+            "1e3",
+        ] {
             let refused = text.parse::<MemoryBytes>().unwrap_err();
             assert!(matches!(refused, QuantityError::Unreadable { .. }), "{text}: {refused}");
         }
@@ -223,7 +252,10 @@ mod tests {
     #[test]
     fn out_of_range_names_the_range_and_never_clamps() {
         let refused = "1MiB".parse::<MemoryBytes>().unwrap_err();
-        assert_eq!(refused.to_string(), "memory is out of range: asked 1 MiB, allowed 64 MiB to 1024 GiB");
+        assert_eq!(
+            refused.to_string(),
+            "memory is out of range: asked 1 MiB, allowed 64 MiB to 1024 GiB"
+        );
         assert!("0s".parse::<WallMillis>().is_err());
         assert!("1000000GiB".parse::<MemoryBytes>().is_err());
     }

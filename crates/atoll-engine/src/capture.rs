@@ -9,7 +9,11 @@ pub(crate) struct Capture {
 
 impl Capture {
     pub(crate) fn new(cap: u64) -> Self {
-        Self { kept: Vec::new(), cap: usize::try_from(cap).unwrap_or(usize::MAX), truncated: false }
+        Self {
+            kept: Vec::new(),
+            cap: usize::try_from(cap).unwrap_or(usize::MAX),
+            truncated: false,
+        }
     }
 
     /// Takes a piece in and returns the part of it that is kept.
@@ -41,7 +45,10 @@ impl Capture {
 /// Removes a character that the cap has cut in half.
 fn cut_to_character(bytes: &mut Vec<u8>) {
     let start = bytes.len().saturating_sub(3);
-    let tail = bytes[start..].iter().rposition(|byte| byte & 0xC0 != 0x80).map(|at| start + at);
+    let tail = bytes[start..]
+        .iter()
+        .rposition(|byte| byte & 0xC0 != 0x80)
+        .map(|at| start + at);
     if let Some(at) = tail
         && std::str::from_utf8(&bytes[at..]).is_err_and(|error| error.error_len().is_none())
     {

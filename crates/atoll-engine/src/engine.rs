@@ -63,7 +63,12 @@ impl Engine {
         let plan = plan(&template, config.warmth, config.walls);
         let zygote = link.open_template(TEMPLATE, plan).await?;
         let spool = run_dir.join(format!("{instance}.spool"));
-        Ok(Self { link: Arc::new(link), template, spool, zygote })
+        Ok(Self {
+            link: Arc::new(link),
+            template,
+            spool,
+            zygote,
+        })
     }
 
     /// Makes a sandbox now and applies what is personal.
@@ -77,7 +82,10 @@ impl Engine {
     }
 
     /// Makes a sandbox with a Python context that waits for its owner.
-    pub(crate) async fn prepare(&self, limits: atoll_core::Limits) -> Result<(JailSandbox, Option<Context>), EngineError> {
+    pub(crate) async fn prepare(
+        &self,
+        limits: atoll_core::Limits,
+    ) -> Result<(JailSandbox, Option<Context>), EngineError> {
         Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits, Vec::new(), true).await?)
     }
 
@@ -137,7 +145,10 @@ fn plan(template: &Template, warmth: Warmth, walls: Walls) -> TemplatePlan {
         kernel: template.kernel.clone(),
         links: template.links.clone(),
         env: template.env.clone(),
-        zygote: Some(ZygotePlan { argv: argv.map(str::to_owned).to_vec(), config }),
+        zygote: Some(ZygotePlan {
+            argv: argv.map(str::to_owned).to_vec(),
+            config,
+        }),
         walls,
     }
 }

@@ -114,7 +114,9 @@ pub(crate) async fn execute(
     sink: Sink<'_>,
 ) -> Result<Ended, JailError> {
     let mut run = Run::new(sandbox, context, job.limits, sink);
-    let bound = usize::try_from(job.limits.rich_output.get()).unwrap_or(usize::MAX).saturating_add(MESSAGE_ROOM);
+    let bound = usize::try_from(job.limits.rich_output.get())
+        .unwrap_or(usize::MAX)
+        .saturating_add(MESSAGE_ROOM);
     let id = run.id.clone();
     run.context.begin(id.as_str(), job.code, job.env, bound).await?;
     let finish = run.watch(&job.interrupt).await?;
@@ -181,7 +183,9 @@ impl<'a, 'b> Run<'a, 'b> {
             self.watched_cpu_ms = cpu_ms;
             self.watched_peak = self.watched_peak.max(memory);
             if memory > self.limits.memory.get() {
-                self.stop = Stop::Killed { why: Outcome::MemoryLimit };
+                self.stop = Stop::Killed {
+                    why: Outcome::MemoryLimit,
+                };
                 return self.sandbox.kill_all().await;
             }
         }
@@ -194,11 +198,16 @@ impl<'a, 'b> Run<'a, 'b> {
     async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), JailError> {
         match self.stop {
             Stop::No => {
-                self.stop = Stop::Asked { why, kill_at: Instant::now() + GRACE };
+                self.stop = Stop::Asked {
+                    why,
+                    kill_at: Instant::now() + GRACE,
+                };
                 match self.context.interpreter {
                     Interpreter::Python => self.context.signal(Signal::INT),
                     Interpreter::Bash => {
-                        self.sandbox.signal_group(self.context.number, Signal::INT.as_raw()).await?;
+                        self.sandbox
+                            .signal_group(self.context.number, Signal::INT.as_raw())
+                            .await?;
                     }
                 }
                 Ok(())
@@ -213,7 +222,9 @@ impl<'a, 'b> Run<'a, 'b> {
         let why = self.stop.why().unwrap_or(Outcome::Killed);
         self.stop = Stop::Killed { why };
         if self.context.interpreter == Interpreter::Bash {
-            self.sandbox.signal_group(self.context.number, Signal::KILL.as_raw()).await?;
+            self.sandbox
+                .signal_group(self.context.number, Signal::KILL.as_raw())
+                .await?;
         }
         self.context.signal(Signal::KILL);
         Ok(())
@@ -222,14 +233,23 @@ impl<'a, 'b> Run<'a, 'b> {
     fn take(&mut self, happened: Happened) -> Option<Finish> {
         match happened {
             Happened::Gone => return Some(Finish::Gone),
-            Happened::Status(status) => return Some(Finish::Done { exit_code: Some(status) }),
+            Happened::Status(status) => {
+                return Some(Finish::Done {
+                    exit_code: Some(status),
+                });
+            }
             Happened::Said(FromKernel::Done { id, exit_code }) if id == self.id.as_str() => {
                 return Some(Finish::Done { exit_code });
             }
             Happened::Said(FromKernel::Result { id, main, data, chart }) if id == self.id.as_str() => {
                 self.take_result(RichResult { main, data, chart });
             }
-            Happened::Said(FromKernel::Error { id, name, value, traceback }) if id == self.id.as_str() => {
+            Happened::Said(FromKernel::Error {
+                id,
+                name,
+                value,
+                traceback,
+            }) if id == self.id.as_str() => {
                 self.error = Some(CodeError { name, value, traceback });
             }
             Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong => self.results_truncated = true,
@@ -292,7 +312,11 @@ impl<'a, 'b> Run<'a, 'b> {
             results: self.results,
             error: self.error,
             usage,
-            refused_processes: self.sandbox.stats.refused_processes().saturating_sub(self.refused_before),
+            refused_processes: self
+                .sandbox
+                .stats
+                .refused_processes()
+                .saturating_sub(self.refused_before),
             scratch_is_full,
             context_lives: lives,
         })
@@ -338,8 +362,15 @@ impl<'a, 'b> Run<'a, 'b> {
         Usage {
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cpu_ms: self.cpu_used_ms(),
-            peak_memory_bytes: self.sandbox.stats.peak_bytes().or(process.map(|p| p.peak_bytes)).unwrap_or(0).max(self.watched_peak),
-            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.limits.rich_output.get() - self.rich_left,
+            peak_memory_bytes: self
+                .sandbox
+                .stats
+                .peak_bytes()
+                .or(process.map(|p| p.peak_bytes))
+                .unwrap_or(0)
+                .max(self.watched_peak),
+            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.limits.rich_output.get()
+                - self.rich_left,
             net_in_bytes: 0,
             net_out_bytes: 0,
         }
@@ -348,7 +379,9 @@ impl<'a, 'b> Run<'a, 'b> {
 
 fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {
     let of_sandbox = sandbox.stats.cpu_nanos();
-    of_sandbox.or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos)).unwrap_or(0)
+    of_sandbox
+        .or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos))
+        .unwrap_or(0)
 }
 
 /// The number behind a limit, in words: `memory_limit: 512 MiB`.

@@ -16,9 +16,17 @@ const PIECE: usize = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error("output file `{path}` cannot be read")]
-    Read { path: String, #[source] source: std::io::Error },
+    Read {
+        path: String,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("output file cannot be written to `{}`", path.display())]
-    Write { path: PathBuf, #[source] source: std::io::Error },
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("collecting the output files was interrupted")]
     Interrupted,
 }
@@ -33,20 +41,39 @@ pub struct SavedFiles {
 }
 
 pub(crate) fn save(collected: Collected, out: Option<&Path>, cap: u64) -> Result<SavedFiles, FilesError> {
-    let mut result = SavedFiles { skipped: collected.skipped, complete: collected.complete, ..SavedFiles::default() };
+    let mut result = SavedFiles {
+        skipped: collected.skipped,
+        complete: collected.complete,
+        ..SavedFiles::default()
+    };
     let mut left = cap;
     for (path, fd) in collected.files {
         let place = out.zip(safe_path(&path)).map(|(out, below)| out.join(below));
-        match copy(&path, fd, place.as_deref(), left)? {
-            Copied::Whole(file) => {
+        match copy(&path, fd, place.as_deref(), left) {
+            Err(FilesError::Write { source, .. }) if is_names_fault(&source) => {
+                result
+                    .skipped
+                    .push((path, format!("its name cannot be used here: {source}")));
+            }
+            Err(error) => return Err(error),
+            Ok(Copied::Whole(file)) => {
                 left -= file.size;
                 result.files.push(file);
                 result.saved.extend(place);
             }
-            Copied::Refused(why) => result.skipped.push((path, why.to_owned())),
+            Ok(Copied::Refused(why)) => result.skipped.push((path, why.to_owned())),
         }
     }
     Ok(result)
+}
+
+/// The name collides with another one or is too long: a fault of the sandbox's names, not of the caller's disk.
+fn is_names_fault(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
+    matches!(
+        error.kind(),
+        AlreadyExists | NotADirectory | IsADirectory | InvalidFilename
+    )
 }
 
 enum Copied {
@@ -55,7 +82,10 @@ enum Copied {
 }
 
 fn copy(path: &str, fd: OwnedFd, place: Option<&Path>, cap: u64) -> Result<Copied, FilesError> {
-    let unreadable = |source| FilesError::Read { path: path.to_owned(), source };
+    let unreadable = |source| FilesError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let stat = rustix::fs::fstat(&fd).map_err(|errno| unreadable(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(Copied::Refused("it is not a plain file"));
@@ -84,7 +114,12 @@ fn copy(path: &str, fd: OwnedFd, place: Option<&Path>, cap: u64) -> Result<Copie
     target.map(Target::finish).transpose()?;
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let media_type = media_type(path, &head).to_owned();
-    Ok(Copied::Whole(OutputFile { path: format!("/data/output/{path}"), size, sha256, media_type }))
+    Ok(Copied::Whole(OutputFile {
+        path: format!("/data/output/{path}"),
+        size,
+        sha256,
+        media_type,
+    }))
 }
 
 /// Written beside its place and renamed into it: a file of the caller is whole or not there.
@@ -96,21 +131,37 @@ struct Target {
 
 impl Target {
     fn create(place: &Path) -> Result<Self, FilesError> {
-        let fail = |source| FilesError::Write { path: place.to_owned(), source };
+        let fail = |source| FilesError::Write {
+            path: place.to_owned(),
+            source,
+        };
         let dir = place.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(dir).map_err(fail)?;
         let beside = dir.join(format!(".atoll-{:032x}", u128::from_be_bytes(crate::random_bytes())));
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(&beside).map_err(fail)?;
-        Ok(Self { file, beside, place: place.to_owned() })
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&beside)
+            .map_err(fail)?;
+        Ok(Self {
+            file,
+            beside,
+            place: place.to_owned(),
+        })
     }
 
     fn write(&mut self, piece: &[u8]) -> Result<(), FilesError> {
-        self.file.write_all(piece).map_err(|source| FilesError::Write { path: self.place.clone(), source })
+        self.file.write_all(piece).map_err(|source| FilesError::Write {
+            path: self.place.clone(),
+            source,
+        })
     }
 
     fn finish(self) -> Result<(), FilesError> {
-        std::fs::rename(&self.beside, &self.place)
-            .map_err(|source| FilesError::Write { path: self.place.clone(), source })
+        std::fs::rename(&self.beside, &self.place).map_err(|source| FilesError::Write {
+            path: self.place.clone(),
+            source,
+        })
     }
 }
 
@@ -128,7 +179,17 @@ fn safe_path(path: &str) -> Option<PathBuf> {
         if part == "." || part == ".." {
             return None;
         }
-        safe.push(part.chars().map(|c| if c.is_control() || is_invisible(c) || c == '\\' { '_' } else { c }).collect::<String>());
+        safe.push(
+            part.chars()
+                .map(|c| {
+                    if c.is_control() || is_invisible(c) || c == '\\' {
+                        '_'
+                    } else {
+                        c
+                    }
+                })
+                .collect::<String>(),
+        );
     }
     (!safe.as_os_str().is_empty()).then_some(safe)
 }

@@ -7,23 +7,44 @@ use atoll_core::{Limits, Outcome};
 pub(crate) fn of(ended: &Ended, limits: &Limits) -> Option<Hint> {
     if let Some(rule) = limit_in_words(ended.outcome, limits) {
         let (refused, instead) = match ended.outcome {
-            Outcome::Timeout => ("more time", "do less at once, or ask for more with `--timeout` or `--profile data`"),
+            Outcome::Timeout => (
+                "more time",
+                "do less at once, or ask for more with `--timeout` or `--profile data`",
+            ),
             Outcome::CpuLimit => ("more processor time", "do less at once, or use `--profile data`"),
-            _ => ("more memory", "work in pieces, or ask for more with `--memory` or `--profile data`"),
+            _ => (
+                "more memory",
+                "work in pieces, or ask for more with `--memory` or `--profile data`",
+            ),
         };
         return Some(hint(refused, &rule, instead));
     }
     if ended.refused_processes > 0 || ended.error.as_ref().is_some_and(is_process_refusal) {
         let rule = format!("processes: {}", limits.processes);
-        return Some(hint("another process or thread", &rule, "use fewer workers, or `--profile data`"));
+        return Some(hint(
+            "another process or thread",
+            &rule,
+            "use fewer workers, or `--profile data`",
+        ));
     }
     if ended.scratch_is_full {
         let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
-        return Some(hint("more room for files", &rule, "remove files, or use `--profile data`"));
+        return Some(hint(
+            "more room for files",
+            &rule,
+            "remove files, or use `--profile data`",
+        ));
     }
     let error = ended.error.as_ref()?;
-    if error.name.contains("gaierror") || error.value.contains("Network is unreachable") || error.value.contains("Name or service not known") {
-        return Some(hint("the network", "net: none", "give the data as an input file with `--in`"));
+    if error.name.contains("gaierror")
+        || error.value.contains("Network is unreachable")
+        || error.value.contains("Name or service not known")
+    {
+        return Some(hint(
+            "the network",
+            "net: none",
+            "give the data as an input file with `--in`",
+        ));
     }
     None
 }
@@ -34,11 +55,20 @@ fn is_process_refusal(error: &CodeError) -> bool {
 }
 
 fn hint(refused: &str, rule: &str, instead: &str) -> Hint {
-    Hint { refused: refused.into(), rule: rule.into(), instead: instead.into() }
+    Hint {
+        refused: refused.into(),
+        rule: rule.into(),
+        instead: instead.into(),
+    }
 }
 
 /// An error for endings in which the code could not raise one itself.
-pub(crate) fn error_of(outcome: Outcome, code: Option<i32>, signal: Option<i32>, limit: Option<String>) -> Option<CodeError> {
+pub(crate) fn error_of(
+    outcome: Outcome,
+    code: Option<i32>,
+    signal: Option<i32>,
+    limit: Option<String>,
+) -> Option<CodeError> {
     let (name, value) = match outcome {
         Outcome::Ok => return None,
         Outcome::Timeout => ("TimeoutError", limit?),
@@ -46,10 +76,16 @@ pub(crate) fn error_of(outcome: Outcome, code: Option<i32>, signal: Option<i32>,
         Outcome::MemoryLimit => ("MemoryError", limit?),
         Outcome::Interrupted => ("KeyboardInterrupt", "the execution was interrupted".to_owned()),
         Outcome::Error => ("ExitStatus", format!("exit status {}", code?)),
-        Outcome::Crashed | Outcome::Killed => ("Crash", format!("the interpreter was ended by {}", signal_name(signal))),
+        Outcome::Crashed | Outcome::Killed => {
+            ("Crash", format!("the interpreter was ended by {}", signal_name(signal)))
+        }
         Outcome::Denied | Outcome::ApprovalDenied | Outcome::ApprovalExpired => return None,
     };
-    Some(CodeError { name: name.into(), value, traceback: Vec::new() })
+    Some(CodeError {
+        name: name.into(),
+        value,
+        traceback: Vec::new(),
+    })
 }
 
 fn signal_name(signal: Option<i32>) -> String {

@@ -33,9 +33,17 @@ pub enum InputError {
     #[error("input is not a plain file: `{}`", path.display())]
     NotAFile { path: PathBuf },
     #[error("input cannot be read: `{}`", path.display())]
-    Unreadable { path: PathBuf, #[source] source: std::io::Error },
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("input cannot be copied for the sandbox: `{}`", path.display())]
-    Spool { path: PathBuf, #[source] source: std::io::Error },
+    Spool {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 impl Input {
@@ -44,11 +52,16 @@ impl Input {
         let own = path.file_name().map(|name| name.to_os_string());
         let name = match (name, own) {
             (Some(name), _) => name.to_owned(),
-            (None, Some(own)) => own.into_string().map_err(|raw| InputError::NotPlain { shown: format!("{raw:?}") })?,
+            (None, Some(own)) => own.into_string().map_err(|raw| InputError::NotPlain {
+                shown: format!("{raw:?}"),
+            })?,
             (None, None) => return Err(InputError::EmptyName),
         };
         check_name(&name)?;
-        let unreadable = |source| InputError::Unreadable { path: path.clone(), source };
+        let unreadable = |source| InputError::Unreadable {
+            path: path.clone(),
+            source,
+        };
         let meta = std::fs::metadata(&path).map_err(unreadable)?;
         if meta.is_dir() {
             return Err(InputError::Directory { path });
@@ -70,7 +83,9 @@ fn check_name(name: &str) -> Result<(), InputError> {
     }
     let strange = name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
     if strange || name == "." || name == ".." {
-        return Err(InputError::NotPlain { shown: format!("{name:?}") });
+        return Err(InputError::NotPlain {
+            shown: format!("{name:?}"),
+        });
     }
     Ok(())
 }
@@ -82,7 +97,9 @@ pub fn check_distinct(inputs: &[Input]) -> Result<(), InputError> {
     }
     let mut seen = std::collections::HashSet::new();
     match inputs.iter().find(|input| !seen.insert(&input.name)) {
-        Some(input) => Err(InputError::Twice { name: input.name.clone() }),
+        Some(input) => Err(InputError::Twice {
+            name: input.name.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -93,7 +110,13 @@ pub(crate) struct Copies(Vec<PathBuf>);
 
 impl Copies {
     pub(crate) fn of(inputs: &[(InputPlan, OwnedFd)], spool: &Path) -> Self {
-        Self(inputs.iter().map(|(plan, _)| plan.path.clone()).filter(|path| path.starts_with(spool)).collect())
+        Self(
+            inputs
+                .iter()
+                .map(|(plan, _)| plan.path.clone())
+                .filter(|path| path.starts_with(spool))
+                .collect(),
+        )
     }
 }
 
@@ -108,21 +131,43 @@ impl Drop for Copies {
 /// Opens each input; one that the sandbox's user could not read in place is copied on disk first.
 pub(crate) fn prepare_inputs(inputs: &[Input], spool: &Path) -> Result<Vec<(InputPlan, OwnedFd)>, InputError> {
     check_distinct(inputs)?;
-    inputs.iter().enumerate().map(|(number, input)| prepare(input, spool, number)).collect()
+    inputs
+        .iter()
+        .enumerate()
+        .map(|(number, input)| prepare(input, spool, number))
+        .collect()
 }
 
 fn prepare(input: &Input, spool: &Path, number: usize) -> Result<(InputPlan, OwnedFd), InputError> {
-    let unreadable = |source| InputError::Unreadable { path: input.path.clone(), source };
+    let unreadable = |source| InputError::Unreadable {
+        path: input.path.clone(),
+        source,
+    };
     let path = input.path.canonicalize().map_err(unreadable)?;
     let file = std::fs::File::open(&path).map_err(unreadable)?;
     let meta = file.metadata().map_err(unreadable)?;
     if readable_inside(&meta) {
-        return Ok((InputPlan { name: input.name.clone(), path }, file.into()));
+        return Ok((
+            InputPlan {
+                name: input.name.clone(),
+                path,
+            },
+            file.into(),
+        ));
     }
-    let fail = |source| InputError::Spool { path: input.path.clone(), source };
+    let fail = |source| InputError::Spool {
+        path: input.path.clone(),
+        source,
+    };
     let copy = spool_copy(&path, spool, number).map_err(fail)?;
     let file = std::fs::File::open(&copy).map_err(fail)?;
-    Ok((InputPlan { name: input.name.clone(), path: copy }, file.into()))
+    Ok((
+        InputPlan {
+            name: input.name.clone(),
+            path: copy,
+        },
+        file.into(),
+    ))
 }
 
 /// Everybody may read it, or there is only one user and it is the owner.
@@ -150,10 +195,30 @@ mod tests {
     #[test]
     fn hostile_names_are_refused() {
         let long = "x".repeat(4096);
-        for name in ["", ".", "..", "../x", "/etc/passwd", "a/b", "a\nb", "a\0b", "a\\b", "\u{7f}", long.as_str()] {
+        for name in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "/etc/passwd",
+            "a/b",
+            "a\nb",
+            "a\0b",
+            "a\\b",
+            "\u{7f}",
+            long.as_str(),
+        ] {
             assert!(check_name(name).is_err(), "{name:?}");
         }
-        for name in ["sales.csv", "ünï.csv", "-rf", ".hidden", "con", "a b", "données 2024.xlsx"] {
+        for name in [
+            "sales.csv",
+            "ünï.csv",
+            "-rf",
+            ".hidden",
+            "con",
+            "a b",
+            "données 2024.xlsx",
+        ] {
             assert!(check_name(name).is_ok(), "{name:?}");
         }
     }
@@ -163,9 +228,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.csv");
         std::fs::write(&file, "x").unwrap();
-        assert!(matches!(Input::new(dir.path().join("none"), None), Err(InputError::Unreadable { .. })));
-        assert!(matches!(Input::new(dir.path().to_owned(), None), Err(InputError::Directory { .. })));
+        assert!(matches!(
+            Input::new(dir.path().join("none"), None),
+            Err(InputError::Unreadable { .. })
+        ));
+        assert!(matches!(
+            Input::new(dir.path().to_owned(), None),
+            Err(InputError::Directory { .. })
+        ));
         let input = Input::new(file, None).unwrap();
-        assert!(matches!(check_distinct(&[input.clone(), input]), Err(InputError::Twice { .. })));
+        assert!(matches!(
+            check_distinct(&[input.clone(), input]),
+            Err(InputError::Twice { .. })
+        ));
     }
 }

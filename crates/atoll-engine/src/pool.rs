@@ -35,19 +35,40 @@ impl Pool {
             let prepared = prepare(&engine).await?;
             ready.lock().await.push_back(prepared);
         }
-        let refill = tokio::spawn(refill(Arc::clone(&engine), Arc::clone(&ready), Arc::clone(&taken), size));
-        Ok(Self { engine, ready, taken, refill })
+        let refill = tokio::spawn(refill(
+            Arc::clone(&engine),
+            Arc::clone(&ready),
+            Arc::clone(&taken),
+            size,
+        ));
+        Ok(Self {
+            engine,
+            ready,
+            taken,
+            refill,
+        })
     }
 
     /// Hands out a prepared sandbox; an empty pool means that one is made now.
     pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
         // Prepared ones keep their scratch files in memory; room on disk is made for who asks.
         let on_disk = atoll_jail::scratch_is_on_disk(&spec.limits);
-        let prepared = if on_disk { None } else { self.ready.lock().await.pop_front() };
+        let prepared = if on_disk {
+            None
+        } else {
+            self.ready.lock().await.pop_front()
+        };
         self.taken.notify_one();
         match prepared {
             Some(one) => Sandbox::claim(&self.engine, one.jail, (one.context, one.layers), spec).await,
-            None => self.engine.create(SandboxSpec { start: Some(Language::Python), ..spec }).await,
+            None => {
+                self.engine
+                    .create(SandboxSpec {
+                        start: Some(Language::Python),
+                        ..spec
+                    })
+                    .await
+            }
         }
     }
 

@@ -63,7 +63,10 @@ impl Sandbox {
         let _copies = Copies::of(&inputs, &engine.spool);
         let made_with = jail.limits();
         jail.claim(spec.limits, inputs).await?;
-        let python = match (spec.limits == made_with, same_for_a_process(&spec.limits, &made_with, engine.link.host.mode)) {
+        let python = match (
+            spec.limits == made_with,
+            same_for_a_process(&spec.limits, &made_with, engine.link.host.mode),
+        ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
             (false, true) => Some({
@@ -76,7 +79,12 @@ impl Sandbox {
         Ok(Self::with(engine, jail, python, spec))
     }
 
-    fn with(engine: &Engine, jail: JailSandbox, python: Option<(Context, Map<String, Value>)>, spec: SandboxSpec) -> Self {
+    fn with(
+        engine: &Engine,
+        jail: JailSandbox,
+        python: Option<(Context, Map<String, Value>)>,
+        spec: SandboxSpec,
+    ) -> Self {
         Self {
             jail,
             limits: spec.limits,
@@ -103,7 +111,12 @@ impl Sandbox {
             context = self.take_context(language) => context?,
             () = interrupt.notified() => return Err(EngineError::Interrupted),
         };
-        let job = Job { code, env: &self.env, limits: &self.limits, interrupt };
+        let job = Job {
+            code,
+            env: &self.env,
+            limits: &self.limits,
+            interrupt,
+        };
         let ended = execute(&mut self.jail, &mut context, job, sink).await?;
         let id = context.id.clone();
         if ended.context_lives {
@@ -156,12 +169,24 @@ impl Sandbox {
             stderr: ended.stderr,
             truncated: ended.truncated,
             results: ended.results,
-            error: ended.error.or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, limit_in_words(ended.outcome, &self.limits))),
+            error: ended.error.or_else(|| {
+                crate::hint::error_of(
+                    ended.outcome,
+                    ended.exit_code,
+                    ended.signal,
+                    limit_in_words(ended.outcome, &self.limits),
+                )
+            }),
             hint,
             files: Vec::new(),
             findings: Vec::new(),
             usage: ended.usage,
-            receipt: Receipt { tier: Tier::Jail, layers, template: self.template_digest.clone(), policy: None },
+            receipt: Receipt {
+                tier: Tier::Jail,
+                layers,
+                template: self.template_digest.clone(),
+                policy: None,
+            },
         }
     }
 

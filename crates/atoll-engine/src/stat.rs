@@ -11,7 +11,9 @@ pub(crate) struct Stats {
 
 impl Stats {
     pub(crate) fn new(kinds: Vec<StatKind>, fds: Vec<OwnedFd>) -> Self {
-        Self { files: kinds.into_iter().zip(fds).collect() }
+        Self {
+            files: kinds.into_iter().zip(fds).collect(),
+        }
     }
 
     pub(crate) fn cpu_nanos(&self) -> Option<u64> {
@@ -51,11 +53,21 @@ pub(crate) fn of_process(pidfd: &OwnedFd) -> Option<ProcessStat> {
     let info = fs_err::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     let pid: u32 = field(&info, "Pid:")?;
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let ticks: u64 = stat.rsplit(')').next()?.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum();
+    let ticks: u64 = stat
+        .rsplit(')')
+        .next()?
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|n| n.parse::<u64>().ok())
+        .sum();
     let status = fs_err::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak_kib: u64 = field(&status, "VmHWM:").unwrap_or(0);
     let nanos_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    Some(ProcessStat { cpu_nanos: ticks * nanos_per_tick, peak_bytes: peak_kib * 1024 })
+    Some(ProcessStat {
+        cpu_nanos: ticks * nanos_per_tick,
+        peak_bytes: peak_kib * 1024,
+    })
 }
 
 fn field<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {

@@ -16,7 +16,11 @@ use std::collections::HashMap;
 /// Runs until the engine goes; the sandbox ends with it.
 pub fn main(start: AgentStart) -> i32 {
     let Ok(children) = watch_children() else { return 1 };
-    let mut agent = Agent { start, children, processes: HashMap::new() };
+    let mut agent = Agent {
+        start,
+        children,
+        processes: HashMap::new(),
+    };
     if agent.tell(&FromAgent::Ready, &[]).is_err() {
         return 1;
     }
@@ -60,17 +64,30 @@ impl Agent {
 
     fn obey(&mut self, message: ToAgent, fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         match message {
-            ToAgent::Spawn { process, argv, env, cwd } => {
-                match command::start(&self.start, &argv, &env, &cwd, &fds) {
-                    Ok((pid, pidfd)) => {
-                        self.processes.insert(pid, process);
-                        self.tell(&FromAgent::Spawned { process }, &[pidfd.as_fd()])
-                    }
-                    Err(error) => self.tell(&FromAgent::SpawnFailed { process, message: chain(&error) }, &[]),
+            ToAgent::Spawn {
+                process,
+                argv,
+                env,
+                cwd,
+            } => match command::start(&self.start, &argv, &env, &cwd, &fds) {
+                Ok((pid, pidfd)) => {
+                    self.processes.insert(pid, process);
+                    self.tell(&FromAgent::Spawned { process }, &[pidfd.as_fd()])
                 }
-            }
+                Err(error) => self.tell(
+                    &FromAgent::SpawnFailed {
+                        process,
+                        message: chain(&error),
+                    },
+                    &[],
+                ),
+            },
             ToAgent::Signal { process, signal } => {
-                let pid = self.processes.iter().find(|(_, number)| **number == process).map(|(pid, _)| *pid);
+                let pid = self
+                    .processes
+                    .iter()
+                    .find(|(_, number)| **number == process)
+                    .map(|(pid, _)| *pid);
                 if let (Some(pid), Ok(signal)) = (pid, Signal::try_from(signal)) {
                     // Every command leads a session of its own, so its group has its number.
                     killpg(Pid::from_raw(pid), signal).ok();
@@ -80,7 +97,13 @@ impl Agent {
             ToAgent::Collect { dir, max_files } => collect(&self.start.channel, &dir, max_files),
             ToAgent::Usage { exact_above_bytes } => {
                 let usage = crate::usage::read(exact_above_bytes);
-                self.tell(&FromAgent::Usage { memory_bytes: usage.memory_bytes, cpu_ms: usage.cpu_ms }, &[])
+                self.tell(
+                    &FromAgent::Usage {
+                        memory_bytes: usage.memory_bytes,
+                        cpu_ms: usage.cpu_ms,
+                    },
+                    &[],
+                )
             }
             ToAgent::KillAll => {
                 // From PID 1, `-1` means everybody else in this pid namespace.
@@ -92,7 +115,13 @@ impl Agent {
                     Ok(stat) => (stat.f_bavail * stat.f_frsize, stat.f_favail),
                     Err(_) => (0, 0),
                 };
-                self.tell(&FromAgent::Scratch { free_bytes, free_inodes }, &[])
+                self.tell(
+                    &FromAgent::Scratch {
+                        free_bytes,
+                        free_inodes,
+                    },
+                    &[],
+                )
             }
         }
     }

@@ -19,20 +19,37 @@ struct Walk<'a> {
 }
 
 pub(crate) fn collect(channel: &OwnedFd, dir: &str, max_files: u32) -> Result<(), ChannelError> {
-    let mut walk = Walk { channel, left: max_files, complete: true };
+    let mut walk = Walk {
+        channel,
+        left: max_files,
+        complete: true,
+    };
     if let Ok(root) = open_dir(CWD.as_fd(), dir) {
         walk.directory(&root, "", 0)?;
     }
-    channel::send(channel, &FromAgent::Collected { complete: walk.complete }, &[])
+    channel::send(
+        channel,
+        &FromAgent::Collected {
+            complete: walk.complete,
+        },
+        &[],
+    )
 }
 
 fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    openat(at, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    openat(
+        at,
+        name,
+        OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
 }
 
 impl Walk<'_> {
     fn directory(&mut self, dir: &OwnedFd, path: &str, depth: usize) -> Result<(), ChannelError> {
-        let Ok(mut entries) = Dir::read_from(dir) else { return Ok(()) };
+        let Ok(mut entries) = Dir::read_from(dir) else {
+            return Ok(());
+        };
         let mut names: Vec<Vec<u8>> = Vec::new();
         while let Some(Ok(entry)) = entries.read() {
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -79,11 +96,25 @@ impl Walk<'_> {
 
     fn file(&mut self, path: &str, size: u64, file: &OwnedFd) -> Result<(), ChannelError> {
         self.left -= 1;
-        channel::send(self.channel, &FromAgent::File { path: path.to_owned(), size }, &[file.as_fd()])
+        channel::send(
+            self.channel,
+            &FromAgent::File {
+                path: path.to_owned(),
+                size,
+            },
+            &[file.as_fd()],
+        )
     }
 
     fn skip(&mut self, path: &str, why: &str) -> Result<(), ChannelError> {
         self.left -= 1;
-        channel::send(self.channel, &FromAgent::Skipped { path: path.to_owned(), why: why.to_owned() }, &[])
+        channel::send(
+            self.channel,
+            &FromAgent::Skipped {
+                path: path.to_owned(),
+                why: why.to_owned(),
+            },
+            &[],
+        )
     }
 }

@@ -11,7 +11,10 @@ pub(crate) struct Usage {
 /// Every process but this one, and the scratch files. The quick sum counts a page that forks share once for each of
 /// them; above `exact_above_bytes` it is counted again, each such page once.
 pub(crate) fn read(exact_above_bytes: u64) -> Usage {
-    let mut total = Usage { memory_bytes: scratch_bytes(), cpu_ms: 0 };
+    let mut total = Usage {
+        memory_bytes: scratch_bytes(),
+        cpu_ms: 0,
+    };
     for pid in pids() {
         total.memory_bytes += kib_of(&text(pid, "status"), "RssAnon:").unwrap_or(0) * 1024;
         total.cpu_ms += cpu_ms(&text(pid, "stat"));
@@ -30,7 +33,9 @@ fn exact_memory(pid: u32) -> u64 {
 
 fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| *pid != 1)
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != 1)
 }
 
 fn text(pid: u32, file: &str) -> String {
@@ -45,7 +50,12 @@ fn kib_of(table: &str, name: &str) -> Option<u64> {
 /// Own and waited-for children's time, user and system: fields 14 to 17.
 fn cpu_ms(stat: &str) -> u64 {
     let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 = after_name.split_whitespace().skip(11).take(4).filter_map(|n| n.parse::<u64>().ok()).sum();
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|n| n.parse::<u64>().ok())
+        .sum();
     ticks * 1000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
@@ -59,7 +69,10 @@ mod tests {
 
     #[test]
     fn numbers_come_from_the_right_fields() {
-        assert_eq!(kib_of("VmRSS:\t 900 kB\nRssAnon:\t     12 kB\nRssFile:\t 8 kB\n", "RssAnon:"), Some(12));
+        assert_eq!(
+            kib_of("VmRSS:\t 900 kB\nRssAnon:\t     12 kB\nRssFile:\t 8 kB\n", "RssAnon:"),
+            Some(12)
+        );
         let stat = "7 (a ) b) S 0 7 7 0 -1 4194560 100 0 0 0 10 20 30 40 20 0 1 0 5 1 1";
         assert_eq!(cpu_ms(stat), 100 * 1000 / rustix::param::clock_ticks_per_second());
         assert_eq!((kib_of("", "RssAnon:"), cpu_ms("")), (None, 0));

@@ -109,13 +109,19 @@ mod tests {
         let (text, fds): (String, _) = receive(&right).unwrap();
         rustix::io::write(&fds[0], b"x").unwrap();
         let mut byte = [0; 1];
-        assert_eq!((text.as_str(), rustix::io::read(&read, &mut byte).unwrap(), byte), ("hello", 1, *b"x"));
+        assert_eq!(
+            (text.as_str(), rustix::io::read(&read, &mut byte).unwrap(), byte),
+            ("hello", 1, *b"x")
+        );
     }
 
     #[test]
     fn a_closed_peer_and_a_long_message_are_told_apart() {
         let (left, right) = pair().unwrap();
-        assert!(matches!(send_bytes(&left, &vec![0; MAX_BYTES + 1], &[]), Err(ChannelError::TooLong(_))));
+        assert!(matches!(
+            send_bytes(&left, &vec![0; MAX_BYTES + 1], &[]),
+            Err(ChannelError::TooLong(_))
+        ));
         drop(left);
         assert!(matches!(receive::<String>(&right), Err(ChannelError::Closed)));
     }

@@ -21,7 +21,10 @@ pub fn start(
     let words = argv.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
     let mut all: BTreeMap<&str, &str> = agent.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     all.extend(env.iter().map(|(k, v)| (k.as_str(), v.as_str())));
-    let pairs = all.iter().map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<Vec<_>, _>>()?;
+    let pairs = all
+        .iter()
+        .map(|(k, v)| text(&format!("{k}={v}")))
+        .collect::<Result<Vec<_>, _>>()?;
     if words.is_empty() {
         return Err(Errno::INVAL).step("start an empty command");
     }
@@ -51,10 +54,18 @@ fn enter(agent: &AgentStart, cwd: &str, fds: &[OwnedFd]) -> Result<(), StepError
     rustix::process::setsid().step("start a session")?;
     rustix::process::chdir(cwd).step("enter the working directory")?;
     let ruleset = lay_all(fds, agent.ruleset.as_ref())?;
-    nix::sys::signal::SigSet::empty().thread_set_mask().step("unblock signals")?;
+    nix::sys::signal::SigSet::empty()
+        .thread_set_mask()
+        .step("unblock signals")?;
     die_of_broken_pipes();
     let filters = [agent.filters[0].as_slice(), agent.filters[1].as_slice()];
-    let lock = Lock { off: agent.off, ruleset, filters: &filters, rlimits: &agent.rlimits, expendable: true };
+    let lock = Lock {
+        off: agent.off,
+        ruleset,
+        filters: &filters,
+        rlimits: &agent.rlimits,
+        expendable: true,
+    };
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the command down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),

@@ -14,9 +14,17 @@ const DENY: &str = include_str!("../seccomp/deny.toml");
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     #[error("seccomp filter {name} cannot be read")]
-    Data { name: &'static str, #[source] source: toml::de::Error },
+    Data {
+        name: &'static str,
+        #[source]
+        source: toml::de::Error,
+    },
     #[error("seccomp filter {name} cannot be compiled")]
-    Compile { name: &'static str, #[source] source: seccompiler::Error },
+    Compile {
+        name: &'static str,
+        #[source]
+        source: seccompiler::Error,
+    },
 }
 
 /// The programs of one spawner, as the kernel's 8-byte instructions.
@@ -98,7 +106,11 @@ pub fn rules(name: &'static str) -> Result<Vec<Rule>, FilterError> {
 
 fn read(name: &'static str, text: &str) -> Result<Vec<Rule>, FilterError> {
     let file: File = toml::from_str(text).map_err(|source| FilterError::Data { name, source })?;
-    Ok(file.rule.into_iter().filter(|rule| rule.fits(std::env::consts::ARCH)).collect())
+    Ok(file
+        .rule
+        .into_iter()
+        .filter(|rule| rule.fits(std::env::consts::ARCH))
+        .collect())
 }
 
 impl Rule {
@@ -109,7 +121,11 @@ impl Rule {
     /// The rule in the compiler's words.
     fn entries(&self) -> Vec<Value> {
         let conditions: Vec<Vec<Value>> = match &self.values {
-            Some(values) => values.any.iter().map(|value| vec![condition(values.index, json!("eq"), *value)]).collect(),
+            Some(values) => values
+                .any
+                .iter()
+                .map(|value| vec![condition(values.index, json!("eq"), *value)])
+                .collect(),
             None => vec![self.args.iter().map(Arg::condition).collect()],
         };
         let mut entries = Vec::new();
@@ -153,7 +169,9 @@ fn build<'a>(
     let filter: Vec<Value> = rules.flat_map(Rule::entries).collect();
     let text = json!({name: {"match_action": matched, "mismatch_action": otherwise, "filter": filter}}).to_string();
     let fail = |source| FilterError::Compile { name, source };
-    let arch = std::env::consts::ARCH.try_into().map_err(|e| fail(seccompiler::Error::Backend(e)))?;
+    let arch = std::env::consts::ARCH
+        .try_into()
+        .map_err(|e| fail(seccompiler::Error::Backend(e)))?;
     let mut programs = seccompiler::compile_from_json(text.as_bytes(), arch).map_err(fail)?;
     let program = programs.remove(name).unwrap_or_default();
     Ok(program.iter().flat_map(instruction_bytes).collect())
@@ -175,7 +193,17 @@ mod tests {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
         }
         let filters = Filters::compile().unwrap();
-        assert!([&filters.allow, &filters.deny, &filters.inherited_deny, &filters.entered_deny, &filters.agent].iter().all(|f| f.len() > 100));
+        assert!(
+            [
+                &filters.allow,
+                &filters.deny,
+                &filters.inherited_deny,
+                &filters.entered_deny,
+                &filters.agent
+            ]
+            .iter()
+            .all(|f| f.len() > 100)
+        );
         assert!(filters.allow.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
     }
 }

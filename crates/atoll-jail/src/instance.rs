@@ -39,7 +39,10 @@ fn try_lock(path: &Path) -> Result<Option<Lock>, StepError> {
         }
         // The former holder may have removed the file between our open and our lock.
         if is_linked(file.as_fd(), path) {
-            return Ok(Some(Lock { _file: file, path: path.to_owned() }));
+            return Ok(Some(Lock {
+                _file: file,
+                path: path.to_owned(),
+            }));
         }
     }
 }
@@ -76,14 +79,20 @@ impl Instance {
             fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
         }
         let lock = lock_own(&lock_path(run_dir, name))?;
-        Ok(Self { name: name.to_owned(), run_dir: run_dir.to_owned(), _lock: lock })
+        Ok(Self {
+            name: name.to_owned(),
+            run_dir: run_dir.to_owned(),
+            _lock: lock,
+        })
     }
 
     /// Removes what dead instances left in the run directory, and tells who is alive.
     pub(crate) fn sweep(&self) {
         for entry in fs::read_dir(&self.run_dir).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(instance) = name.strip_suffix(".lock").or_else(|| name.strip_suffix(".spool")) else { continue };
+            let Some(instance) = name.strip_suffix(".lock").or_else(|| name.strip_suffix(".spool")) else {
+                continue;
+            };
             if instance != self.name && !is_alive(&self.run_dir, instance) {
                 fs::remove_dir_all(self.run_dir.join(format!("{instance}.spool"))).ok();
             }
@@ -103,7 +112,10 @@ impl Instance {
         for number in 0..SLOTS {
             let path = self.run_dir.join("slots").join(format!("{number}.lock"));
             if let Some(lock) = try_lock(&path)? {
-                return Ok(Slot { first_host_id: FIRST_HOST_ID + number * IDS_PER_SLOT, _lock: lock });
+                return Ok(Slot {
+                    first_host_id: FIRST_HOST_ID + number * IDS_PER_SLOT,
+                    _lock: lock,
+                });
             }
         }
         Err(rustix::io::Errno::USERS).step("find a free range of host ids")

@@ -61,7 +61,12 @@ struct Jailer {
 impl Jailer {
     fn start() -> Result<Self, Fault> {
         let (hello, _) = channel::receive::<ToJailer>(rustix::stdio::stdin())?;
-        let ToJailer::Hello { generation: GENERATION, instance, run_dir } = hello else {
+        let ToJailer::Hello {
+            generation: GENERATION,
+            instance,
+            run_dir,
+        } = hello
+        else {
             return Err("the engine speaks another generation of the jail's messages".into());
         };
         let mode = host::mode();
@@ -79,9 +84,20 @@ impl Jailer {
             host::become_namespace_root()?;
         }
         let cgroups = groups.as_ref().map_or("none", |groups| groups.layout().kind());
-        let host = HostFacts { mode, landlock_abi: crate::paths::kernel_abi(), cgroups: cgroups.to_owned() };
+        let host = HostFacts {
+            mode,
+            landlock_abi: crate::paths::kernel_abi(),
+            cgroups: cgroups.to_owned(),
+        };
         tell(&FromJailer::Hello { host }, &[])?;
-        Ok(Self { mode, instance, groups, templates: BTreeMap::new(), lost: BTreeMap::new(), sandboxes: HashMap::new() })
+        Ok(Self {
+            mode,
+            instance,
+            groups,
+            templates: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            sandboxes: HashMap::new(),
+        })
     }
 
     fn serve(&mut self) -> Result<(), Fault> {
@@ -106,13 +122,22 @@ impl Jailer {
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&stdin, PollFlags::IN)];
         let numbers: Vec<u32> = self.templates.keys().copied().collect();
-        fds.extend(self.templates.values().map(|t| PollFd::from_borrowed_fd(t.channel.as_fd(), PollFlags::IN)));
+        fds.extend(
+            self.templates
+                .values()
+                .map(|t| PollFd::from_borrowed_fd(t.channel.as_fd(), PollFlags::IN)),
+        );
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let spawners = numbers.into_iter().zip(&fds[1..]).filter(|(_, fd)| ready(fd)).map(|(n, _)| n).collect();
+        let spawners = numbers
+            .into_iter()
+            .zip(&fds[1..])
+            .filter(|(_, fd)| ready(fd))
+            .map(|(n, _)| n)
+            .collect();
         Ok((ready(&fds[0]), spawners))
     }
 
@@ -123,11 +148,21 @@ impl Jailer {
             ToJailer::OpenTemplate { template, plan } => {
                 match Template::open(*plan, self.mode, &self.instance) {
                     Ok(opened) => drop(self.templates.insert(template, opened)),
-                    Err(error) => tell(&FromJailer::ZygoteDown { template, message: chain(error.as_ref()) }, &[])?,
+                    Err(error) => tell(
+                        &FromJailer::ZygoteDown {
+                            template,
+                            message: chain(error.as_ref()),
+                        },
+                        &[],
+                    )?,
                 }
                 Ok(())
             }
-            ToJailer::CreateSandbox { sandbox, template, limits } => {
+            ToJailer::CreateSandbox {
+                sandbox,
+                template,
+                limits,
+            } => {
                 let made = match next_fd(&mut fds) {
                     Ok(agent) => self.create_sandbox(&sandbox, template, limits, &agent),
                     // This process has no descriptor left: refused, and the others go on.
@@ -135,32 +170,69 @@ impl Jailer {
                 };
                 if let Err(error) = made {
                     self.forget(&sandbox);
-                    tell(&FromJailer::SandboxFailed { sandbox, message: chain(error.as_ref()) }, &[])?;
+                    tell(
+                        &FromJailer::SandboxFailed {
+                            sandbox,
+                            message: chain(error.as_ref()),
+                        },
+                        &[],
+                    )?;
                 }
                 Ok(())
             }
             ToJailer::StartContext { sandbox, context } => {
                 let stdio: Vec<OwnedFd> = fds.collect();
                 let fds: Vec<BorrowedFd<'_>> = stdio.iter().map(AsFd::as_fd).collect();
-                if self.to_spawner(&sandbox, &ToSpawner::Context { sandbox: sandbox.clone(), context }, &fds).is_err() {
+                if self
+                    .to_spawner(
+                        &sandbox,
+                        &ToSpawner::Context {
+                            sandbox: sandbox.clone(),
+                            context,
+                        },
+                        &fds,
+                    )
+                    .is_err()
+                {
                     let message = "the sandbox has ended".to_owned();
-                    tell(&FromJailer::ContextFailed { sandbox, context, message }, &[])?;
+                    tell(
+                        &FromJailer::ContextFailed {
+                            sandbox,
+                            context,
+                            message,
+                        },
+                        &[],
+                    )?;
                 }
                 Ok(())
             }
-            ToJailer::Claim { sandbox, limits, inputs } => {
+            ToJailer::Claim {
+                sandbox,
+                limits,
+                inputs,
+            } => {
                 let proofs: Vec<OwnedFd> = fds.collect();
                 if let Err(error) = self.claim(&sandbox, limits, &inputs, &proofs) {
-                    tell(&FromJailer::ClaimFailed { sandbox, message: chain(error.as_ref()) }, &[])?;
+                    tell(
+                        &FromJailer::ClaimFailed {
+                            sandbox,
+                            message: chain(error.as_ref()),
+                        },
+                        &[],
+                    )?;
                 }
                 Ok(())
             }
-            ToJailer::Inspect { sandbox } => {
-                match next_fd(&mut fds) {
-                    Ok(pidfd) => self.inspect(sandbox, &pidfd),
-                    Err(error) => tell(&FromJailer::InspectFailed { sandbox, message: chain(&error) }, &[]),
-                }
-            }
+            ToJailer::Inspect { sandbox } => match next_fd(&mut fds) {
+                Ok(pidfd) => self.inspect(sandbox, &pidfd),
+                Err(error) => tell(
+                    &FromJailer::InspectFailed {
+                        sandbox,
+                        message: chain(&error),
+                    },
+                    &[],
+                ),
+            },
             ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
             ToJailer::RotateZygote { template } => match self.templates.get(&template) {
                 Some(template) => Ok(channel::send(&template.channel, &ToSpawner::Rotate, &[])?),
@@ -171,24 +243,43 @@ impl Jailer {
 
     fn to_spawner(&self, id: &SandboxId, message: &ToSpawner, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
         let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
-        let template = self.templates.get(&sandbox.template).ok_or("its template is not open")?;
+        let template = self
+            .templates
+            .get(&sandbox.template)
+            .ok_or("its template is not open")?;
         Ok(channel::send(&template.channel, message, fds)?)
     }
 
     fn hear_spawner(&mut self, number: u32) -> Result<(), Fault> {
-        let Some(template) = self.templates.get(&number) else { return Ok(()) };
+        let Some(template) = self.templates.get(&number) else {
+            return Ok(());
+        };
         let (message, fds) = match channel::receive::<FromSpawner>(&template.channel) {
             Err(ChannelError::Closed) => return self.lose_template(number, "the spawner ended"),
             received => received?,
         };
         match message {
             FromSpawner::Up => {
-                self.templates.entry(number).and_modify(|template| template.is_up = true);
+                self.templates
+                    .entry(number)
+                    .and_modify(|template| template.is_up = true);
                 Ok(())
             }
             FromSpawner::Broken { message } => self.lose_template(number, &message),
-            FromSpawner::ZygoteReady { facts } => tell(&FromJailer::ZygoteReady { template: number, facts }, &[]),
-            FromSpawner::ZygoteDown { message } => tell(&FromJailer::ZygoteDown { template: number, message }, &[]),
+            FromSpawner::ZygoteReady { facts } => tell(
+                &FromJailer::ZygoteReady {
+                    template: number,
+                    facts,
+                },
+                &[],
+            ),
+            FromSpawner::ZygoteDown { message } => tell(
+                &FromJailer::ZygoteDown {
+                    template: number,
+                    message,
+                },
+                &[],
+            ),
             FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox, fds),
             FromSpawner::SandboxFailed { sandbox, message } => {
                 self.forget(&sandbox);
@@ -198,12 +289,32 @@ impl Jailer {
                 let pidfd: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
                 tell(&FromJailer::ContextStarted { sandbox, context }, &pidfd)
             }
-            FromSpawner::ContextFailed { sandbox, context, message } => {
-                tell(&FromJailer::ContextFailed { sandbox, context, message }, &[])
-            }
-            FromSpawner::ContextExited { sandbox, context, code, signal } => {
-                tell(&FromJailer::ContextExited { sandbox, context, code, signal }, &[])
-            }
+            FromSpawner::ContextFailed {
+                sandbox,
+                context,
+                message,
+            } => tell(
+                &FromJailer::ContextFailed {
+                    sandbox,
+                    context,
+                    message,
+                },
+                &[],
+            ),
+            FromSpawner::ContextExited {
+                sandbox,
+                context,
+                code,
+                signal,
+            } => tell(
+                &FromJailer::ContextExited {
+                    sandbox,
+                    context,
+                    code,
+                    signal,
+                },
+                &[],
+            ),
             FromSpawner::Attached { sandbox } => tell(&FromJailer::Claimed { sandbox }, &[]),
             FromSpawner::AttachFailed { sandbox, message } => tell(&FromJailer::ClaimFailed { sandbox, message }, &[]),
             FromSpawner::Ended { sandbox } => {
@@ -218,13 +329,23 @@ impl Jailer {
         if let Some(lost) = self.templates.remove(&number).filter(|lost| lost.is_up) {
             self.lost.insert(number, lost.plan.clone());
         }
-        let lost: Vec<SandboxId> =
-            self.sandboxes.iter().filter(|(_, s)| s.template == number).map(|(id, _)| id.clone()).collect();
+        let lost: Vec<SandboxId> = self
+            .sandboxes
+            .iter()
+            .filter(|(_, s)| s.template == number)
+            .map(|(id, _)| id.clone())
+            .collect();
         for sandbox in lost {
             self.forget(&sandbox);
             tell(&FromJailer::Ended { sandbox }, &[])?;
         }
-        tell(&FromJailer::ZygoteDown { template: number, message: message.to_owned() }, &[])
+        tell(
+            &FromJailer::ZygoteDown {
+                template: number,
+                message: message.to_owned(),
+            },
+            &[],
+        )
     }
 
     /// Removes the groups of a sandbox whose processes are gone.

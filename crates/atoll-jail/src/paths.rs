@@ -13,8 +13,19 @@ use std::path::Path;
 /// Below this version Landlock lacks rights that we promise (truncate, and network rules for later).
 pub(crate) const MIN_ABI: u32 = 3;
 
-const READABLE: &[&str] =
-    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/atoll", "/etc", "/data/input", "/dev"];
+const READABLE: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt/atoll",
+    "/etc",
+    "/data/input",
+    "/dev",
+];
 const WRITABLE: &[&str] = &["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
@@ -50,7 +61,9 @@ pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
     let version = kernel_abi();
     let abi = abi(version);
     let all = AccessFs::from_all(abi);
-    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(all)?;
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(all)?;
     if version >= 6 {
         ruleset = ruleset.scope(Scope::AbstractUnixSocket | Scope::Signal)?;
     }
@@ -60,14 +73,22 @@ pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
     created = allow(created, &["/"], AccessFs::ReadDir.into())?;
     created = allow(created, READABLE, read)?;
     created = allow(created, WRITABLE, change)?;
-    created = allow(created, &["/proc"], AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile)?;
+    created = allow(
+        created,
+        &["/proc"],
+        AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile,
+    )?;
     let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & all;
     created = allow(created, DEVICES, device)?;
     Option::<OwnedFd>::from(created).ok_or(PathsError::NoRuleset)
 }
 
 /// Adds one right for each of the paths that exist.
-fn allow(mut created: RulesetCreated, paths: &[&str], access: BitFlags<AccessFs>) -> Result<RulesetCreated, PathsError> {
+fn allow(
+    mut created: RulesetCreated,
+    paths: &[&str],
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, PathsError> {
     for path in paths.iter().filter(|path| Path::new(path).exists()) {
         if let Ok(fd) = PathFd::new(path) {
             created = created.add_rule(PathBeneath::new(fd, access))?;

@@ -23,7 +23,7 @@ pub enum Wall {
     Rlimits,
     Keyring,
     Cgroups,
-    /// The network namespace: without it a sandbox stands in the spawner's, which has no interface but `lo` either.
+    /// `/proc` with the own processes only, and nothing of the machine.
     ProcMask,
 }
 
@@ -92,41 +92,108 @@ pub struct InputPlan {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToJailer {
-    Hello { generation: u32, instance: String, run_dir: PathBuf },
-    OpenTemplate { template: u32, plan: Box<TemplatePlan> },
+    Hello {
+        generation: u32,
+        instance: String,
+        run_dir: PathBuf,
+    },
+    OpenTemplate {
+        template: u32,
+        plan: Box<TemplatePlan>,
+    },
     /// Beside it: the agent's end of its channel.
-    CreateSandbox { sandbox: SandboxId, template: u32, limits: Limits },
+    CreateSandbox {
+        sandbox: SandboxId,
+        template: u32,
+        limits: Limits,
+    },
     /// Beside it: control socket, stdout, stderr.
-    StartContext { sandbox: SandboxId, context: u32 },
+    StartContext {
+        sandbox: SandboxId,
+        context: u32,
+    },
     /// Beside it: one open descriptor per input, to prove that the path still names the same file.
-    Claim { sandbox: SandboxId, limits: Limits, inputs: Vec<InputPlan> },
+    Claim {
+        sandbox: SandboxId,
+        limits: Limits,
+        inputs: Vec<InputPlan>,
+    },
     /// Read the walls of a context back from the kernel. Beside it: the context's pidfd.
-    Inspect { sandbox: SandboxId },
-    EndSandbox { sandbox: SandboxId },
+    Inspect {
+        sandbox: SandboxId,
+    },
+    EndSandbox {
+        sandbox: SandboxId,
+    },
     /// Restart the template's zygote (rotation).
-    RotateZygote { template: u32 },
+    RotateZygote {
+        template: u32,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromJailer {
-    Hello { host: HostFacts },
+    Hello {
+        host: HostFacts,
+    },
     /// The host cannot build a required wall: which one, and how to get it.
-    NoWall { layer: String, message: String, fix: String },
-    ZygoteReady { template: u32, facts: Map<String, Value> },
-    ZygoteDown { template: u32, message: String },
+    NoWall {
+        layer: String,
+        message: String,
+        fix: String,
+    },
+    ZygoteReady {
+        template: u32,
+        facts: Map<String, Value>,
+    },
+    ZygoteDown {
+        template: u32,
+        message: String,
+    },
     /// Beside it: one descriptor per entry of `stats`.
-    SandboxReady { sandbox: SandboxId, stats: Vec<crate::cgroup::StatKind> },
-    SandboxFailed { sandbox: SandboxId, message: String },
+    SandboxReady {
+        sandbox: SandboxId,
+        stats: Vec<crate::cgroup::StatKind>,
+    },
+    SandboxFailed {
+        sandbox: SandboxId,
+        message: String,
+    },
     /// Beside it: a pidfd.
-    ContextStarted { sandbox: SandboxId, context: u32 },
-    ContextFailed { sandbox: SandboxId, context: u32, message: String },
-    ContextExited { sandbox: SandboxId, context: u32, code: Option<i32>, signal: Option<i32> },
-    Inspected { sandbox: SandboxId, layers: Map<String, Value> },
-    InspectFailed { sandbox: SandboxId, message: String },
-    Claimed { sandbox: SandboxId },
-    ClaimFailed { sandbox: SandboxId, message: String },
-    Ended { sandbox: SandboxId },
+    ContextStarted {
+        sandbox: SandboxId,
+        context: u32,
+    },
+    ContextFailed {
+        sandbox: SandboxId,
+        context: u32,
+        message: String,
+    },
+    ContextExited {
+        sandbox: SandboxId,
+        context: u32,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    Inspected {
+        sandbox: SandboxId,
+        layers: Map<String, Value>,
+    },
+    InspectFailed {
+        sandbox: SandboxId,
+        message: String,
+    },
+    Claimed {
+        sandbox: SandboxId,
+    },
+    ClaimFailed {
+        sandbox: SandboxId,
+        message: String,
+    },
+    Ended {
+        sandbox: SandboxId,
+    },
 }
 
 /// What this host gives the jail.

@@ -23,12 +23,21 @@ pub(crate) fn inspect(
     layers.insert("mode".into(), json!(mode));
     layers.insert("namespaces".into(), json!(own_namespaces(pid)?));
     layers.insert("uid_map".into(), json!(uid_map(pid)?));
-    layers.insert("seccomp".into(), json!({"mode": field("Seccomp"), "filters": field("Seccomp_filters")}));
+    layers.insert(
+        "seccomp".into(),
+        json!({"mode": field("Seccomp"), "filters": field("Seccomp_filters")}),
+    );
     layers.insert("no_new_privs".into(), json!(field("NoNewPrivs") == "1"));
     layers.insert("capabilities".into(), json!(capabilities(&status)));
     // The fork proves it before it answers: a file that only Landlock keeps from it could not be opened.
-    layers.insert("landlock".into(), json!({"abi": crate::paths::kernel_abi(), "proven": !walls.is_off(crate::plan::Wall::Landlock)}));
-    layers.insert("cgroups".into(), groups.map_or(Value::Null, |groups| Value::Object(groups.read_back())));
+    layers.insert(
+        "landlock".into(),
+        json!({"abi": crate::paths::kernel_abi(), "proven": !walls.is_off(crate::plan::Wall::Landlock)}),
+    );
+    layers.insert(
+        "cgroups".into(),
+        groups.map_or(Value::Null, |groups| Value::Object(groups.read_back())),
+    );
     layers.insert("weaker".into(), json!(weaker(mode, walls)));
     require(&layers, walls)?;
     Ok(layers)
@@ -36,7 +45,11 @@ pub(crate) fn inspect(
 
 /// What is missing, in words. Empty in root mode with every wall up.
 fn weaker(mode: Mode, walls: &Walls) -> Vec<String> {
-    let mut weaker: Vec<String> = walls.off.iter().map(|(wall, why)| format!("{wall:?} is off: {why}")).collect();
+    let mut weaker: Vec<String> = walls
+        .off
+        .iter()
+        .map(|(wall, why)| format!("{wall:?} is off: {why}"))
+        .collect();
     weaker.extend(weaker_points(mode));
     weaker
 }
@@ -55,19 +68,35 @@ pub fn weaker_points(mode: Mode) -> Vec<String> {
 fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {
     use crate::plan::Wall;
     let up = |wall: Wall, holds: bool, what: &str| {
-        if holds || walls.is_off(wall) { Ok(()) } else { Err(rustix::io::Errno::PERM).step(&format!("find the wall `{what}` up")) }
+        if holds || walls.is_off(wall) {
+            Ok(())
+        } else {
+            Err(rustix::io::Errno::PERM).step(&format!("find the wall `{what}` up"))
+        }
     };
     up(Wall::Seccomp, layers["seccomp"]["mode"] == "2", "seccomp")?;
     up(Wall::NoNewPrivs, layers["no_new_privs"] == true, "no_new_privs")?;
     up(Wall::Capabilities, layers["capabilities"] == "none", "capabilities")?;
-    let separate = layers["namespaces"].as_array().is_some_and(|list| list.len() == NAMESPACES.len());
-    if separate { Ok(()) } else { Err(rustix::io::Errno::PERM).step("find all namespaces separate") }
+    let separate = layers["namespaces"]
+        .as_array()
+        .is_some_and(|list| list.len() == NAMESPACES.len());
+    if separate {
+        Ok(())
+    } else {
+        Err(rustix::io::Errno::PERM).step("find all namespaces separate")
+    }
 }
 
 fn capabilities(status: &str) -> String {
     let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
-    let none = sets.iter().all(|set| line(status, set).is_some_and(|bits| bits.bytes().all(|b| b == b'0')));
-    if none { "none".to_owned() } else { line(status, "CapEff").unwrap_or_default() }
+    let none = sets
+        .iter()
+        .all(|set| line(status, set).is_some_and(|bits| bits.bytes().all(|b| b == b'0')));
+    if none {
+        "none".to_owned()
+    } else {
+        line(status, "CapEff").unwrap_or_default()
+    }
 }
 
 /// The namespaces of `pid` that are not those of this process.
@@ -88,12 +117,16 @@ fn uid_map(pid: i32) -> Result<String, StepError> {
 }
 
 fn line(status: &str, name: &str) -> Option<String> {
-    let found = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let found = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     found.map(|value| value.trim().to_owned())
 }
 
 fn pid_of(pidfd: BorrowedFd<'_>) -> Result<i32, StepError> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).step("read a pidfd")?;
-    let pid = line(&info, "Pid").and_then(|pid| pid.parse().ok()).filter(|pid| *pid > 0);
+    let pid = line(&info, "Pid")
+        .and_then(|pid| pid.parse().ok())
+        .filter(|pid| *pid > 0);
     pid.ok_or(rustix::io::Errno::SRCH).step("find the context")
 }

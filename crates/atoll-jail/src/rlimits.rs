@@ -21,7 +21,10 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
     if mode == Mode::Rootless {
         wanted.push((libc::RLIMIT_DATA, Resource::Data, limits.memory.get()));
     }
-    wanted.into_iter().map(|(number, resource, value)| bounded(number, resource, value)).collect()
+    wanted
+        .into_iter()
+        .map(|(number, resource, value)| bounded(number, resource, value))
+        .collect()
 }
 
 /// Counted per user namespace: the limit where there is no pids cgroup. Where there is one it must refuse first,
@@ -36,5 +39,9 @@ fn processes(limits: &Limits, mode: Mode) -> u64 {
 fn bounded(number: libc::__rlimit_resource_t, resource: Resource, value: u64) -> Rlimit {
     let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let value = value.min(hard);
-    Rlimit { resource: u64::from(number), soft: value, hard: value }
+    Rlimit {
+        resource: u64::from(number),
+        soft: value,
+        hard: value,
+    }
 }

@@ -8,8 +8,8 @@ use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
 };
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -28,15 +28,33 @@ pub(crate) enum Part {
 
 /// What the jail shows of the host. Absent ones are left out; `/usr` must exist.
 const TREES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
-const ETC: &[&str] = &["/etc/alternatives", "/etc/fonts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ssl/certs"];
+const ETC: &[&str] = &[
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ssl/certs",
+];
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Where a sandbox can have mounts of its own.
-pub(crate) const PLACES: &[&str] =
-    &["/proc", "/tmp", "/home/user", "/data/input", "/data/output", "/mnt/data", "/dev/shm", "/run/scratch"];
+pub(crate) const PLACES: &[&str] = &[
+    "/proc",
+    "/tmp",
+    "/home/user",
+    "/data/input",
+    "/data/output",
+    "/mnt/data",
+    "/dev/shm",
+    "/run/scratch",
+];
 
 const FILES: &[(&str, &str)] = &[
-    ("etc/passwd", "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n"),
+    (
+        "etc/passwd",
+        "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n",
+    ),
     ("etc/group", "root:x:0:\nuser:x:1000:\n"),
     ("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
     ("etc/hostname", "sandbox\n"),
@@ -54,17 +72,26 @@ pub(crate) fn take_parts(tree: &Path, kernel: &Path, empty: &Path) -> Result<(Ve
         match fs::symlink_metadata(at) {
             Ok(meta) if meta.is_symlink() => {
                 let to = fs::read_link(at).step(&format!("read the link {at}"))?;
-                parts.push(Part::Link { at: (*at).to_owned(), to: to.to_string_lossy().into_owned() });
+                parts.push(Part::Link {
+                    at: (*at).to_owned(),
+                    to: to.to_string_lossy().into_owned(),
+                });
             }
             Ok(meta) => {
-                parts.push(Part::Mount { at: (*at).to_owned(), directory: meta.is_dir() });
+                parts.push(Part::Mount {
+                    at: (*at).to_owned(),
+                    directory: meta.is_dir(),
+                });
                 fds.push(take_tree(Path::new(at), at.starts_with("/dev/"))?);
             }
             Err(_) => {}
         }
     }
     for (at, path) in [("/opt/atoll", tree), ("/opt/atoll/kernel", kernel)] {
-        parts.push(Part::Mount { at: at.to_owned(), directory: true });
+        parts.push(Part::Mount {
+            at: at.to_owned(),
+            directory: true,
+        });
         // A kernel that cannot veil still protects; only the tree's place on the host shows in `mountinfo`.
         fds.push(take_veiled(path, empty).or_else(|_| take_tree(path, false))?);
     }
@@ -76,7 +103,11 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
     let what = format!("take the tree {}", path.display());
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, path, flags).step(&what)?;
-    let attributes = if device { NO_SUID | NO_EXEC } else { READ_ONLY | NO_SUID | NO_DEV };
+    let attributes = if device {
+        NO_SUID | NO_EXEC
+    } else {
+        READ_ONLY | NO_SUID | NO_DEV
+    };
     set_attributes(tree.as_fd(), c"", attributes, true).step(&what)?;
     Ok(tree)
 }
@@ -122,13 +153,23 @@ pub(crate) fn attach(tree: BorrowedFd<'_>, at: &Path) -> Result<(), rustix::io::
 }
 
 pub(crate) fn mount_tmpfs(at: &Path, options: &str) -> Result<(), StepError> {
-    let options = std::ffi::CString::new(options).map_err(std::io::Error::from).step("read mount options")?;
-    mount("tmpfs", at, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, Some(options.as_c_str()))
-        .step(&format!("mount a tmpfs at {}", at.display()))
+    let options = std::ffi::CString::new(options)
+        .map_err(std::io::Error::from)
+        .step("read mount options")?;
+    mount(
+        "tmpfs",
+        at,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        Some(options.as_c_str()),
+    )
+    .step(&format!("mount a tmpfs at {}", at.display()))
 }
 
 pub(crate) fn mount_proc(at: &Path, options: &str) -> Result<(), StepError> {
-    let options = std::ffi::CString::new(options).map_err(std::io::Error::from).step("read mount options")?;
+    let options = std::ffi::CString::new(options)
+        .map_err(std::io::Error::from)
+        .step("read mount options")?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", at, "proc", flags, Some(options.as_c_str())).step("mount /proc")
 }
@@ -142,14 +183,22 @@ pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
 }
 
 fn make_frame(root: &Path) -> Result<(), StepError> {
-    for place in PLACES.iter().chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"]) {
+    for place in PLACES
+        .iter()
+        .chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"])
+    {
         fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
     }
     for (path, text) in FILES {
         fs::write(root.join(path), text).step(&format!("write /{path}"))?;
         fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set its mode")?;
     }
-    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ] {
         symlink(to, root.join("dev").join(name)).step("link /dev/fd")?;
     }
     Ok(())
@@ -169,7 +218,10 @@ fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), Step
                 } else {
                     fs::write(&place, "").step(&format!("make {at}"))?;
                 }
-                let tree = fds.next().ok_or(rustix::io::Errno::PROTO).step(&format!("find the tree for {at}"))?;
+                let tree = fds
+                    .next()
+                    .ok_or(rustix::io::Errno::PROTO)
+                    .step(&format!("find the tree for {at}"))?;
                 attach(tree.as_fd(), &place).step(&format!("mount {at}"))?;
             }
         }

@@ -9,9 +9,7 @@ use atoll_core::Limits;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
-};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,8 +20,12 @@ pub fn is_on_disk(limits: &Limits) -> bool {
 
 /// Makes the file system below `dir` and returns it as a detached mount that belongs to `host_id`.
 pub(crate) fn make(dir: &Path, limits: &Limits, host_id: u32) -> Result<OwnedFd, StepError> {
-    let image = rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
-        .step(&format!("make a scratch image in {}", dir.display()))?;
+    let image = rustix::fs::open(
+        dir,
+        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    )
+    .step(&format!("make a scratch image in {}", dir.display()))?;
     rustix::fs::ftruncate(&image, limits.scratch.get()).step("size the scratch image")?;
     format(&image, limits, host_id)?;
     let device = loop_device::attach(image.as_fd()).step("attach the scratch image to a loop device")?;
@@ -36,13 +38,29 @@ fn format(image: &OwnedFd, limits: &Limits, host_id: u32) -> Result<(), StepErro
     let options = format!("root_owner={host_id}:{host_id},lazy_itable_init=1,nodiscard");
     let inodes = limits.scratch_inodes.get().to_string();
     let made = Command::new("mkfs.ext4")
-        .args(["-q", "-F", "-m", "0", "-O", "^has_journal", "-E", &options, "-N", &inodes, &path])
+        .args([
+            "-q",
+            "-F",
+            "-m",
+            "0",
+            "-O",
+            "^has_journal",
+            "-E",
+            &options,
+            "-N",
+            &inodes,
+            &path,
+        ])
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
         .step("start mkfs.ext4 (package e2fsprogs)")?;
-    if made.success() { Ok(()) } else { Err(Errno::IO).step("format the scratch image with mkfs.ext4") }
+    if made.success() {
+        Ok(())
+    } else {
+        Err(Errno::IO).step("format the scratch image with mkfs.ext4")
+    }
 }
 
 fn mount(device: &str) -> Result<OwnedFd, StepError> {

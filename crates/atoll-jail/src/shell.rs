@@ -109,14 +109,21 @@ fn set_up(plan: &ShellPlan) -> Result<Option<OwnedFd>, StepError> {
     loopback_up().step("switch loopback on")?;
     nix::unistd::sethostname("sandbox").step("set the host name")?;
     join_own_keyring();
-    let ruleset = if plan.walls.is_off(Wall::Landlock) { None } else { Some(ruleset()?) };
+    let ruleset = if plan.walls.is_off(Wall::Landlock) {
+        None
+    } else {
+        Some(ruleset()?)
+    };
     close_others(plan, ruleset.as_ref())?;
     lock_agent(plan)?;
     Ok(ruleset)
 }
 
 fn wait_for_go(plan: &ShellPlan) -> Result<(), StepError> {
-    channel::receive_bytes(&plan.sync).map(|_| ()).map_err(|_| Errno::PIPE).step("hear from the spawner")
+    channel::receive_bytes(&plan.sync)
+        .map(|_| ())
+        .map_err(|_| Errno::PIPE)
+        .step("hear from the spawner")
 }
 
 pub(crate) fn become_user() -> Result<(), StepError> {
@@ -131,7 +138,11 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
     let tree = open_tree(CWD, root, flags).step("copy the template's root")?;
     attach(tree.as_fd(), root).step("mount the template's root")?;
     // While the spawner's /proc is still visible; afterwards the kernel would refuse.
-    let options = if plan.walls.is_off(Wall::ProcMask) { "" } else { "subset=pid,hidepid=2" };
+    let options = if plan.walls.is_off(Wall::ProcMask) {
+        ""
+    } else {
+        "subset=pid,hidepid=2"
+    };
     mount_proc(&root.join("proc"), options)?;
     mount_scratch(plan, root)?;
     mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300))?;
@@ -144,13 +155,26 @@ fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<(), StepError> {
     let base = root.join("run/scratch");
     match &plan.scratch {
         Some(disk) => attach(disk.as_fd(), &base).step("mount the scratch disk")?,
-        None => mount_tmpfs(&base, &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()))?,
+        None => mount_tmpfs(
+            &base,
+            &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()),
+        )?,
     }
-    for (name, place) in [("home", "home/user"), ("tmp", "tmp"), ("out", "data/output"), ("mnt", "mnt/data"), ("shm", "dev/shm")] {
+    for (name, place) in [
+        ("home", "home/user"),
+        ("tmp", "tmp"),
+        ("out", "data/output"),
+        ("mnt", "mnt/data"),
+        ("shm", "dev/shm"),
+    ] {
         let dir = base.join(name);
         fs::create_dir(&dir).step("make a scratch directory")?;
-        let tree = open_tree(CWD, &dir, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
-            .step("take a scratch directory")?;
+        let tree = open_tree(
+            CWD,
+            &dir,
+            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
+        )
+        .step("take a scratch directory")?;
         let attributes = NO_SUID | NO_DEV | if name == "shm" { NO_EXEC } else { 0 };
         set_attributes(tree.as_fd(), c"", attributes, false).step("protect a scratch directory")?;
         attach(tree.as_fd(), &root.join(place)).step(&format!("mount /{place}"))?;
@@ -175,16 +199,28 @@ fn tmpfs_options(bytes: u64, inodes: u64) -> String {
 }
 
 fn ruleset() -> Result<OwnedFd, StepError> {
-    make_ruleset().map_err(|error| StepError { what: format!("make the Landlock rules ({})", chain(&error)), errno: Errno::OPNOTSUPP })
+    make_ruleset().map_err(|error| StepError {
+        what: format!("make the Landlock rules ({})", chain(&error)),
+        errno: Errno::OPNOTSUPP,
+    })
 }
 
 /// Nothing of the spawner stays open. Without exec, close-on-exec means nothing.
 fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepError> {
     use rustix::fd::AsRawFd;
-    let mut keep: Vec<i32> = [&plan.agent, &plan.sync].into_iter().chain(ruleset).map(AsRawFd::as_raw_fd).collect();
+    let mut keep: Vec<i32> = [&plan.agent, &plan.sync]
+        .into_iter()
+        .chain(ruleset)
+        .map(AsRawFd::as_raw_fd)
+        .collect();
     keep.sort_unstable();
-    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
-    for slot in [rustix::stdio::dup2_stdin, rustix::stdio::dup2_stdout, rustix::stdio::dup2_stderr] {
+    let null =
+        rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
+    for slot in [
+        rustix::stdio::dup2_stdin,
+        rustix::stdio::dup2_stdout,
+        rustix::stdio::dup2_stderr,
+    ] {
         slot(&null).step("lay /dev/null")?;
     }
     let mut from = 3;
@@ -200,7 +236,13 @@ fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepE
 fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
     let off = Off(plan.walls.bits().0 | Off::LANDLOCK);
     let filters = [plan.filters.agent.as_slice()];
-    let lock = Lock { off, ruleset: -1, filters: &filters, rlimits: &[], expendable: false };
+    let lock = Lock {
+        off,
+        ruleset: -1,
+        filters: &filters,
+        rlimits: &[],
+        expendable: false,
+    };
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the agent down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),

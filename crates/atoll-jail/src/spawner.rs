@@ -60,7 +60,15 @@ impl Spawner {
         drop(fds);
         let children = watch_children()?;
         let zygote = Zygote::new(plan.zygote.clone(), plan.walls.clone(), mode, plan.env.clone());
-        let mut spawner = Self { plan: *plan, mode, filters, agent, children, zygote, sandboxes: HashMap::new() };
+        let mut spawner = Self {
+            plan: *plan,
+            mode,
+            filters,
+            agent,
+            children,
+            zygote,
+            sandboxes: HashMap::new(),
+        };
         spawner.zygote.start()?;
         tell(&FromSpawner::Up, &[])?;
         Ok(spawner)
@@ -108,24 +116,50 @@ impl Spawner {
         let mut fds = fds.into_iter();
         match message {
             ToSpawner::Start { .. } => Err("the jailer sent a second plan".into()),
-            ToSpawner::Sandbox { sandbox, host_id, limits, scratch } => {
+            ToSpawner::Sandbox {
+                sandbox,
+                host_id,
+                limits,
+                scratch,
+            } => {
                 let mut next = || next_fd(&mut fds);
                 match next().and_then(|agent| Ok((agent, if scratch { Some(next()?) } else { None }))) {
                     Ok((agent, scratch)) => {
                         let cgroups = fds.collect();
                         let (main, mode) = (self.agent, self.mode);
-                        let order = sandbox::Order { host_id, limits, agent, cgroups, scratch, main, mode };
+                        let order = sandbox::Order {
+                            host_id,
+                            limits,
+                            agent,
+                            cgroups,
+                            scratch,
+                            main,
+                            mode,
+                        };
                         self.make_sandbox(sandbox, order)
                     }
                     // This process has no descriptor left: refused, and the others go on.
-                    Err(error) => tell(&FromSpawner::SandboxFailed { sandbox, message: chain(&error) }, &[]),
+                    Err(error) => tell(
+                        &FromSpawner::SandboxFailed {
+                            sandbox,
+                            message: chain(&error),
+                        },
+                        &[],
+                    ),
                 }
             }
             ToSpawner::Context { sandbox, context } => {
                 let mut next = || next_fd(&mut fds);
                 match next().and_then(|control| Ok([control, next()?, next()?])) {
                     Ok(stdio) => self.start_context(sandbox, context, stdio),
-                    Err(error) => tell(&FromSpawner::ContextFailed { sandbox, context, message: chain(&error) }, &[]),
+                    Err(error) => tell(
+                        &FromSpawner::ContextFailed {
+                            sandbox,
+                            context,
+                            message: chain(&error),
+                        },
+                        &[],
+                    ),
                 }
             }
             ToSpawner::Attach { sandbox, limits, names } => self.attach(sandbox, limits, &names, fds.collect()),
@@ -137,11 +171,20 @@ impl Spawner {
     fn make_sandbox(&mut self, id: SandboxId, order: sandbox::Order) -> Result<(), Fault> {
         match Sandbox::create(order, &self.plan, &self.filters) {
             Ok(sandbox) => {
-                tell(&FromSpawner::SandboxReady { sandbox: id.clone() }, &[sandbox.shell.as_fd()])?;
+                tell(
+                    &FromSpawner::SandboxReady { sandbox: id.clone() },
+                    &[sandbox.shell.as_fd()],
+                )?;
                 self.sandboxes.insert(id, sandbox);
             }
             Err(error) => {
-                tell(&FromSpawner::SandboxFailed { sandbox: id, message: chain(error.as_ref()) }, &[])?;
+                tell(
+                    &FromSpawner::SandboxFailed {
+                        sandbox: id,
+                        message: chain(error.as_ref()),
+                    },
+                    &[],
+                )?;
             }
         }
         Ok(())
@@ -150,13 +193,25 @@ impl Spawner {
     fn start_context(&mut self, id: SandboxId, context: u32, stdio: [OwnedFd; 3]) -> Result<(), Fault> {
         let Some(sandbox) = self.sandboxes.get(&id) else {
             let message = "the sandbox has ended".to_owned();
-            return tell(&FromSpawner::ContextFailed { sandbox: id, context, message }, &[]);
+            return tell(
+                &FromSpawner::ContextFailed {
+                    sandbox: id,
+                    context,
+                    message,
+                },
+                &[],
+            );
         };
         match zygote::Fork::new(id.clone(), context, stdio, sandbox, self.mode) {
             Ok(fork) => self.zygote.request(fork).into_iter().try_for_each(tell_event),
-            Err(error) => {
-                tell(&FromSpawner::ContextFailed { sandbox: id, context, message: chain(&error) }, &[])
-            }
+            Err(error) => tell(
+                &FromSpawner::ContextFailed {
+                    sandbox: id,
+                    context,
+                    message: chain(&error),
+                },
+                &[],
+            ),
         }
     }
 
@@ -168,7 +223,9 @@ impl Spawner {
         trees: Vec<OwnedFd>,
     ) -> Result<(), Fault> {
         let attached = match self.sandboxes.get_mut(&id) {
-            Some(sandbox) => sandbox.attach(limits, names, &trees).map_err(|error| chain(error.as_ref())),
+            Some(sandbox) => sandbox
+                .attach(limits, names, &trees)
+                .map_err(|error| chain(error.as_ref())),
             None => Err("the sandbox has ended".to_owned()),
         };
         match attached {
@@ -179,7 +236,10 @@ impl Spawner {
 
     fn end(&mut self, id: &SandboxId) -> Result<(), Fault> {
         match self.sandboxes.get(id) {
-            Some(sandbox) => Ok(rustix::process::pidfd_send_signal(&sandbox.shell, rustix::process::Signal::KILL)?),
+            Some(sandbox) => Ok(rustix::process::pidfd_send_signal(
+                &sandbox.shell,
+                rustix::process::Signal::KILL,
+            )?),
             None => tell(&FromSpawner::Ended { sandbox: id.clone() }, &[]),
         }
     }
@@ -198,18 +258,35 @@ impl Spawner {
                 Ok(WaitStatus::StillAlive) | Err(_) => return Ok(()),
                 Ok(_) => continue,
             };
-            let shell = self.sandboxes.iter().find(|(_, s)| s.pid == pid).map(|(id, _)| id.clone());
+            let shell = self
+                .sandboxes
+                .iter()
+                .find(|(_, s)| s.pid == pid)
+                .map(|(id, _)| id.clone());
             if let Some(sandbox) = shell {
                 self.sandboxes.remove(&sandbox);
                 tell(&FromSpawner::Ended { sandbox }, &[])?;
             } else if self.zygote.is(pid) {
                 let message = format!("the zygote ended (exit {code:?}, signal {signal:?})");
-                tell(&FromSpawner::ZygoteDown { message: message.clone() }, &[])?;
+                tell(
+                    &FromSpawner::ZygoteDown {
+                        message: message.clone(),
+                    },
+                    &[],
+                )?;
                 self.zygote.restart(&message)?.into_iter().try_for_each(tell_event)?;
             } else if let Some(unsaid) = self.zygote.retire(pid) {
                 unsaid.into_iter().try_for_each(tell_event)?;
             } else if let Some((sandbox, context)) = self.zygote.forget(pid) {
-                tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])?;
+                tell(
+                    &FromSpawner::ContextExited {
+                        sandbox,
+                        context,
+                        code,
+                        signal,
+                    },
+                    &[],
+                )?;
             }
         }
     }
@@ -219,15 +296,37 @@ fn tell_event(event: zygote::Event) -> Result<(), Fault> {
     match event {
         zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[]),
         zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[]),
-        zygote::Event::Forked { sandbox, context, pidfd } => {
-            tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()])
-        }
-        zygote::Event::Refused { sandbox, context, message } => {
-            tell(&FromSpawner::ContextFailed { sandbox, context, message }, &[])
-        }
-        zygote::Event::Exited { sandbox, context, code, signal } => {
-            tell(&FromSpawner::ContextExited { sandbox, context, code, signal }, &[])
-        }
+        zygote::Event::Forked {
+            sandbox,
+            context,
+            pidfd,
+        } => tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()]),
+        zygote::Event::Refused {
+            sandbox,
+            context,
+            message,
+        } => tell(
+            &FromSpawner::ContextFailed {
+                sandbox,
+                context,
+                message,
+            },
+            &[],
+        ),
+        zygote::Event::Exited {
+            sandbox,
+            context,
+            code,
+            signal,
+        } => tell(
+            &FromSpawner::ContextExited {
+                sandbox,
+                context,
+                code,
+                signal,
+            },
+            &[],
+        ),
     }
 }
 
@@ -239,5 +338,8 @@ fn watch_children() -> Result<SignalFd, Fault> {
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
     mask.thread_block()?;
-    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+    Ok(SignalFd::with_flags(
+        &mask,
+        SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC,
+    )?)
 }

@@ -18,7 +18,10 @@ pub(crate) trait Step<T> {
 
 impl<T> Step<T> for Result<T, Errno> {
     fn step(self, what: &str) -> Result<T, StepError> {
-        self.map_err(|errno| StepError { what: what.to_owned(), errno })
+        self.map_err(|errno| StepError {
+            what: what.to_owned(),
+            errno,
+        })
     }
 }
 
@@ -33,7 +36,10 @@ impl<T> Step<T> for Result<T, std::io::Error> {
 
 impl<T> Step<T> for Result<T, nix::errno::Errno> {
     fn step(self, what: &str) -> Result<T, StepError> {
-        self.map_err(|errno| StepError { what: what.to_owned(), errno: Errno::from_raw_os_error(errno as i32) })
+        self.map_err(|errno| StepError {
+            what: what.to_owned(),
+            errno: Errno::from_raw_os_error(errno as i32),
+        })
     }
 }
 

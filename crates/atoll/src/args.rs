@@ -26,7 +26,13 @@ pub(crate) struct RunArgs {
     /// File with the code; `-` reads standard input
     pub(crate) file: Option<PathBuf>,
     /// The code itself
-    #[arg(short, long, value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "CODE",
+        conflicts_with = "file",
+        allow_hyphen_values = true
+    )]
     pub(crate) code: Option<String>,
     /// python, javascript, bash or r
     #[arg(long, default_value = "python")]

@@ -15,7 +15,11 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Usage, message: message.into(), hint: None }
+        Self {
+            status: ExitStatus::Usage,
+            message: message.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn bad(error: &dyn std::error::Error) -> Self {
@@ -23,18 +27,30 @@ impl Failure {
     }
 
     pub(crate) fn ours(error: &dyn std::error::Error) -> Self {
-        Self { status: ExitStatus::OurFault, message: atoll_jail::chain(error), hint: None }
+        Self {
+            status: ExitStatus::OurFault,
+            message: atoll_jail::chain(error),
+            hint: None,
+        }
     }
 
     pub(crate) fn no_wall(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { status: ExitStatus::NoWall, message: message.into(), hint: Some(hint.into()) }
+        Self {
+            status: ExitStatus::NoWall,
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
     }
 
     pub(crate) fn of_engine(error: &EngineError) -> Self {
         match error {
             EngineError::Jail(JailError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
             EngineError::Input(_) | EngineError::Language(_) => Self::bad(error),
-            EngineError::Interrupted => Self { status: ExitStatus::CodeFailed, message: error.to_string(), hint: None },
+            EngineError::Interrupted => Self {
+                status: ExitStatus::CodeFailed,
+                message: error.to_string(),
+                hint: None,
+            },
             EngineError::Jail(_) | EngineError::Files(_) => Self::ours(error),
         }
     }
@@ -90,7 +106,10 @@ impl Bar {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, last: std::sync::Mutex::new(String::new()) }
+        Self {
+            bar,
+            last: std::sync::Mutex::new(String::new()),
+        }
     }
 
     pub(crate) fn finish(&self) {

@@ -1,5 +1,5 @@
 # Claim: the shared read-only tree cannot be changed by any road: write, map, unnamed file, lease, attributes, splice.
-# Expected: refused each time; the host's hash of the file is unchanged and a neighbour reads the same bytes.
+# Expected: refused each time; the host's hash of the file (the same page cache) is unchanged.
 # Control: outside, the same roads lead into a copy that belongs to the test.
 import fcntl, mmap
 target = ARGS["canary"] + "/copy-of-env" if ARGS["outside"] else "/usr/bin/env"

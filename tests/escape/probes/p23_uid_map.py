@@ -1,5 +1,5 @@
 # Claim: exactly one id exists inside, it is not 0, and it maps to no ordinary id of the host.
-# Expected: one line, 1000 -> one id; setgroups denied. (That it is unique: Z-neighbours compares two sandboxes.)
+# Expected: one line, 1000 -> one id; setgroups denied. (That it is unique: P23b compares two sandboxes.)
 # Control: outside, the map holds 0 and all ids. Safe: reading.
 for name in ["uid_map", "gid_map"]:
     lines = [list(map(int, l.split())) for l in open("/proc/self/" + name)]

@@ -34,7 +34,9 @@ fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn holds(files: &[(PathBuf, Vec<u8>)], needle: &str) -> bool {
-    files.iter().any(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle.as_bytes()))
+    files
+        .iter()
+        .any(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle.as_bytes()))
 }
 
 cases! { CASES:
@@ -143,7 +145,15 @@ fn a_naive_reader_is_led_astray() -> Result<bool> {
     std::fs::write(at("d/passwd"), "mine")?;
     std::fs::write(at("outside/passwd"), SECRET)?;
     std::os::unix::fs::symlink(at("outside"), at("l"))?;
-    let swap = || rustix::fs::renameat_with(rustix::fs::CWD, at("d"), rustix::fs::CWD, at("l"), rustix::fs::RenameFlags::EXCHANGE);
+    let swap = || {
+        rustix::fs::renameat_with(
+            rustix::fs::CWD,
+            at("d"),
+            rustix::fs::CWD,
+            at("l"),
+            rustix::fs::RenameFlags::EXCHANGE,
+        )
+    };
     for n in 0..20_000 {
         if n % 3 == 0 {
             swap()?;

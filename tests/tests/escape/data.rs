@@ -10,9 +10,17 @@ use atoll_tests::python;
 
 async fn run_with(limits: Limits, code: &str) -> Result<Execution> {
     let engine = engine_without(&[]).await?;
-    let mut sandbox = engine.create(SandboxSpec { limits, ..SandboxSpec::default() }).await?;
+    let mut sandbox = engine
+        .create(SandboxSpec {
+            limits,
+            ..SandboxSpec::default()
+        })
+        .await?;
     let execution = python(&mut sandbox, code).await?;
-    ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42", "the twin is dead: the sandbox does not go on");
+    ensure!(
+        shown(&python(&mut sandbox, "6*7").await?) == "42",
+        "the twin is dead: the sandbox does not go on"
+    );
     sandbox.end().await?;
     atoll_tests::stop(engine).await?;
     Ok(execution)
@@ -29,7 +37,8 @@ fn strict(execution: &Execution) -> Result<String> {
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 const FLOOD: &str = "import os\nb=b'x'*65536\nfor _ in range(800):\n    n=0\n    while n<len(b): n+=os.write(1,b[n:])\nfor _ in range(80): os.write(2,b)";

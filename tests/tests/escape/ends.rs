@@ -20,7 +20,11 @@ async fn with_daemons() -> Result<(Arc<Engine>, Sandbox, u32)> {
     let execution = python(&mut sandbox, DAEMONS).await?;
     ensure!(execution.outcome == Outcome::Ok, "{:?}", execution.error);
     let id = host_id(&execution)?;
-    ensure!(processes_of(id).len() >= 7, "the control did not breach: {:?}", processes_of(id));
+    ensure!(
+        processes_of(id).len() >= 7,
+        "the control did not breach: {:?}",
+        processes_of(id)
+    );
     Ok((engine, sandbox, id))
 }
 

@@ -53,7 +53,11 @@ impl Programs {
             Verdict::Errno(_) => 1,
             Verdict::Allow => 2,
         };
-        let answers = self.0.iter().rev().map(|program| interpret(program, arch, number, args));
+        let answers = self
+            .0
+            .iter()
+            .rev()
+            .map(|program| interpret(program, arch, number, args));
         answers.min_by_key(kind).unwrap_or(Verdict::Allow)
     }
 }
@@ -122,11 +126,17 @@ impl Described {
             (rule.syscalls.iter().map(number).collect(), rule)
         };
         let all = |name| rules(name).unwrap().into_iter().map(numbered).collect();
-        Self { allow: all("allow"), deny: all("deny") }
+        Self {
+            allow: all("allow"),
+            deny: all("deny"),
+        }
     }
 
     fn verdict(&self, arch: u32, number: u32, args: [u64; 6]) -> Verdict {
-        let hit = |list: &[(BTreeSet<u32>, Rule)]| list.iter().any(|(numbers, rule)| numbers.contains(&number) && fits(rule, args));
+        let hit = |list: &[(BTreeSet<u32>, Rule)]| {
+            list.iter()
+                .any(|(numbers, rule)| numbers.contains(&number) && fits(rule, args))
+        };
         match (arch == AUDIT_X86_64, hit(&self.deny), hit(&self.allow)) {
             (false, _, _) => Verdict::Kill,
             (true, true, _) => Verdict::Errno(1),
@@ -153,14 +163,21 @@ fn fits(rule: &Rule, args: [u64; 6]) -> bool {
 
 /// Names and numbers from the C library's own header, read now.
 fn syscall_numbers() -> BTreeMap<String, u32> {
-    let text = std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h").expect("libc6-dev is installed");
+    let text =
+        std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h").expect("libc6-dev is installed");
     let mut table: BTreeMap<String, u32> = text
         .lines()
         .filter_map(|line| line.strip_prefix("#define __NR_")?.split_once(' '))
         .filter_map(|(name, number)| Some((name.to_owned(), number.trim().parse().ok()?)))
         .collect();
     // Younger than the header of Debian 12.
-    for (name, number) in [("cachestat", 451), ("fchmodat2", 452), ("futex_wake", 454), ("futex_wait", 455), ("futex_requeue", 456)] {
+    for (name, number) in [
+        ("cachestat", 451),
+        ("fchmodat2", 452),
+        ("futex_wake", 454),
+        ("futex_wait", 455),
+        ("futex_requeue", 456),
+    ] {
         table.entry(name.to_owned()).or_insert(number);
     }
     table
@@ -172,10 +189,23 @@ fn edges(rules: &Described) -> BTreeMap<u32, Vec<[u64; 6]>> {
     for (numbers, rule) in rules.allow.iter().chain(&rules.deny) {
         let mut bounds: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
         let named = rule.args.iter().flat_map(|arg| {
-            [arg.value, arg.mask, arg.over, arg.under].into_iter().flatten().map(|value| (arg.index, value))
+            [arg.value, arg.mask, arg.over, arg.under]
+                .into_iter()
+                .flatten()
+                .map(|value| (arg.index, value))
         });
-        for (index, value) in named.chain(rule.values.iter().flat_map(|v| v.any.iter().map(|value| (v.index, *value)))) {
-            let near = [value, value.wrapping_add(1), value.wrapping_sub(1), value ^ 0x8000_0000, value | 0x0008_0800];
+        for (index, value) in named.chain(
+            rule.values
+                .iter()
+                .flat_map(|v| v.any.iter().map(|value| (v.index, *value))),
+        ) {
+            let near = [
+                value,
+                value.wrapping_add(1),
+                value.wrapping_sub(1),
+                value ^ 0x8000_0000,
+                value | 0x0008_0800,
+            ];
             bounds.entry(index).or_default().extend(near);
         }
         for number in numbers {
@@ -192,11 +222,14 @@ fn combinations(bounds: &BTreeMap<u8, BTreeSet<u64>>) -> Vec<[u64; 6]> {
         let with_high: Vec<u64> = with_high.collect();
         let one = |args: &[u64; 6]| {
             let args = *args;
-            with_high.iter().map(move |value| {
-                let mut args = args;
-                args[usize::from(*index)] = *value;
-                args
-            }).collect::<Vec<_>>()
+            with_high
+                .iter()
+                .map(move |value| {
+                    let mut args = args;
+                    args[usize::from(*index)] = *value;
+                    args
+                })
+                .collect::<Vec<_>>()
         };
         all = all.iter().flat_map(one).collect();
     }
@@ -213,9 +246,17 @@ fn every_number_of_every_abi_is_answered_as_described() {
         let mut all = edges.remove(&number).unwrap_or_default();
         all.extend([[0; 6], [u64::MAX; 6], [1; 6], [0xDEAD; 6]]);
         for args in all {
-            for (arch, number) in [(AUDIT_X86_64, number), (AUDIT_X86_64, number | X32), (AUDIT_I386, number), (0, number)] {
+            for (arch, number) in [
+                (AUDIT_X86_64, number),
+                (AUDIT_X86_64, number | X32),
+                (AUDIT_I386, number),
+                (0, number),
+            ] {
                 compared += 1;
-                let (got, want) = (programs.verdict(arch, number, args), described.verdict(arch, number, args));
+                let (got, want) = (
+                    programs.verdict(arch, number, args),
+                    described.verdict(arch, number, args),
+                );
                 if got != want {
                     differences.push(format!("{arch:#x} {number} {args:x?}: {got:?}, described as {want:?}"));
                 }
@@ -224,15 +265,26 @@ fn every_number_of_every_abi_is_answered_as_described() {
     }
     differences.truncate(20);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(edges.is_empty() && compared > 10_000, "{compared} compared, left: {edges:?}");
+    assert!(
+        edges.is_empty() && compared > 10_000,
+        "{compared} compared, left: {edges:?}"
+    );
 }
 
 #[test]
 fn x32_and_i386_reach_nothing() {
     let programs = Programs::shipped();
     for number in 0..=1100 {
-        assert_ne!(programs.verdict(AUDIT_X86_64, number | X32, [0; 6]), Verdict::Allow, "x32 {number}");
-        assert_eq!(programs.verdict(AUDIT_I386, number, [0; 6]), Verdict::Kill, "i386 {number}");
+        assert_ne!(
+            programs.verdict(AUDIT_X86_64, number | X32, [0; 6]),
+            Verdict::Allow,
+            "x32 {number}"
+        );
+        assert_eq!(
+            programs.verdict(AUDIT_I386, number, [0; 6]),
+            Verdict::Kill,
+            "i386 {number}"
+        );
     }
 }
 
@@ -240,9 +292,13 @@ fn x32_and_i386_reach_nothing() {
 #[test]
 fn a_changed_filter_is_noticed() {
     let (mut programs, described) = (Programs::shipped(), Described::read());
-    assert_eq!(programs.verdict(AUDIT_X86_64, 101, [0; 6]), described.verdict(AUDIT_X86_64, 101, [0; 6]));
+    assert_eq!(
+        programs.verdict(AUDIT_X86_64, 101, [0; 6]),
+        described.verdict(AUDIT_X86_64, 101, [0; 6])
+    );
     programs.0.pop();
-    let differs = (0..=600).filter(|n| programs.verdict(AUDIT_X86_64, *n, [0; 6]) != described.verdict(AUDIT_X86_64, *n, [0; 6]));
+    let differs =
+        (0..=600).filter(|n| programs.verdict(AUDIT_X86_64, *n, [0; 6]) != described.verdict(AUDIT_X86_64, *n, [0; 6]));
     assert!(differs.count() > 50);
 }
 
@@ -253,11 +309,16 @@ fn what_the_entry_needs_is_refused_afterwards() {
     let mut open = Vec::new();
     for (numbers, rule) in described.allow.iter().filter(|(_, rule)| rule.entering) {
         for number in numbers {
-            let values = rule.values.as_ref().map_or(vec![(0, 0)], |v| v.any.iter().map(|x| (v.index, *x)).collect());
+            let values = rule
+                .values
+                .as_ref()
+                .map_or(vec![(0, 0)], |v| v.any.iter().map(|x| (v.index, *x)).collect());
             for (index, value) in values {
                 let mut args = [0; 6];
                 args[usize::from(index)] = value;
-                rule.args.iter().for_each(|arg| args[usize::from(arg.index)] = arg.value.unwrap_or(0));
+                rule.args
+                    .iter()
+                    .for_each(|arg| args[usize::from(arg.index)] = arg.value.unwrap_or(0));
                 if programs.verdict(AUDIT_X86_64, *number, args) == Verdict::Allow {
                     open.push((*number, value));
                 }
@@ -274,7 +335,9 @@ async fn the_kernel_agrees() {
     let programs = Programs::shipped();
     let zeros = [0; 6];
     let refused = |n: &u32| matches!(programs.verdict(AUDIT_X86_64, *n, zeros), Verdict::Errno(_));
-    let all = (0..=600).filter(|n| !PAST_EVERY_FILTER.contains(n)).chain((0..=600).map(|n| n | X32));
+    let all = (0..=600)
+        .filter(|n| !PAST_EVERY_FILTER.contains(n))
+        .chain((0..=600).map(|n| n | X32));
     let numbers: Vec<u32> = all.filter(refused).collect();
     let args = json!({ "numbers": numbers });
     let code = "
@@ -285,7 +348,9 @@ twin('an allowed number passes', raw(39)[0] == os.getpid())
 report()";
     let engine = engine_without(&[]).await.unwrap();
     let mut sandbox = atoll_tests::sandbox(&engine).await.unwrap();
-    let execution = atoll_tests::python(&mut sandbox, &with_args(args.as_object().unwrap(), code)).await.unwrap();
+    let execution = atoll_tests::python(&mut sandbox, &with_args(args.as_object().unwrap(), code))
+        .await
+        .unwrap();
     sandbox.end().await.unwrap();
     atoll_tests::stop(engine).await.unwrap();
     let facts = facts_of(&execution).unwrap();
@@ -294,7 +359,11 @@ report()";
         Verdict::Errno(errno) => facts.word(&number.to_string()) == errno.to_string(),
         Verdict::Kill | Verdict::Allow => false,
     };
-    let wrong: Vec<_> = numbers.iter().filter(|n| !said(n)).map(|n| (n, facts.word(&n.to_string()))).collect();
+    let wrong: Vec<_> = numbers
+        .iter()
+        .filter(|n| !said(n))
+        .map(|n| (n, facts.word(&n.to_string())))
+        .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     assert!(numbers.len() > 700, "only {} numbers were tried", numbers.len());
 }

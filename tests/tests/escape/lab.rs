@@ -40,7 +40,13 @@ impl Lab {
         let abstract_name = format!("atoll-test-{}", std::process::id());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?;
         let victim = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn()?;
-        Ok(Self { dir, abstract_name, _listener: listener, victim, machine: Machine::take()? })
+        Ok(Self {
+            dir,
+            abstract_name,
+            _listener: listener,
+            victim,
+            machine: Machine::take()?,
+        })
     }
 
     /// What a probe's code knows about its surroundings.
@@ -65,13 +71,28 @@ impl Lab {
         ])
     }
 
+    /// Read only after the access times were compared: reading changes them.
+    fn canaries_are_whole(&self) -> bool {
+        self.canaries()
+            .iter()
+            .all(|(name, _, _)| std::fs::read(self.dir.path().join(name)).is_ok_and(|bytes| bytes == SECRET.as_bytes()))
+    }
+
+    /// Names and access times, without opening.
     fn canaries(&self) -> Vec<(String, i64, i64)> {
         let look = |name: &str| {
             let path = self.dir.path().join(name);
             let meta = std::fs::metadata(&path).ok();
-            (name.to_owned(), meta.as_ref().map_or(-1, |m| m.size().cast_signed()), meta.map_or(-1, |m| m.atime_nsec()))
+            (
+                name.to_owned(),
+                meta.as_ref().map_or(-1, |m| m.atime()),
+                meta.map_or(-1, |m| m.atime_nsec()),
+            )
         };
-        ["config.toml", "keys.db", "sandboxes/other/work/secret.txt"].into_iter().map(look).collect()
+        ["config.toml", "keys.db", "sandboxes/other/work/secret.txt"]
+            .into_iter()
+            .map(look)
+            .collect()
     }
 
     /// Runs every probe behind whole walls and then its control. What went wrong, in sentences.
@@ -89,7 +110,12 @@ impl Lab {
             let engine = engine_without(set).await?;
             warm_a_neighbour(&engine).await?;
             for probe in probes.iter().filter(|probe| probe.already_without == set) {
-                faults.extend(self.claim_holds(&engine, probe).await.into_iter().map(|fault| format!("{}: {fault}", probe.id)));
+                faults.extend(
+                    self.claim_holds(&engine, probe)
+                        .await
+                        .into_iter()
+                        .map(|fault| format!("{}: {fault}", probe.id)),
+                );
             }
             for probe in probes {
                 let faulty = self.control_breaches(&engine, probe, set).await;
@@ -98,7 +124,11 @@ impl Lab {
             atoll_tests::stop(engine).await?;
         }
         for probe in probes {
-            faults.extend(self.outside_breaches(probe).into_iter().map(|fault| format!("{} control: {fault}", probe.id)));
+            faults.extend(
+                self.outside_breaches(probe)
+                    .into_iter()
+                    .map(|fault| format!("{} control: {fault}", probe.id)),
+            );
         }
         faults.extend(self.machine.changes()?);
         Ok(faults)
@@ -111,9 +141,14 @@ impl Lab {
             Err(error) => return vec![format!("{error:#}")],
         };
         let mut faults = facts.unmet(probe.expect);
-        faults.extend(facts.dead_twins().into_iter().map(|twin| format!("the twin is dead: {twin}")));
+        faults.extend(
+            facts
+                .dead_twins()
+                .into_iter()
+                .map(|twin| format!("the twin is dead: {twin}")),
+        );
         let unchanged = match probe.oracle {
-            Oracle::Canary => canaries == self.canaries(),
+            Oracle::Canary => canaries == self.canaries() && self.canaries_are_whole(),
             Oracle::Tree => tree == hash(TREE_FILE),
             Oracle::Machine => true,
         };
@@ -194,12 +229,19 @@ pub(crate) fn with_args(args: &Map<String, Value>, code: &str) -> String {
 
 pub(crate) fn facts_of(execution: &Execution) -> Result<Facts> {
     Facts::read(&execution.stdout).map_err(|what| {
-        anyhow::anyhow!("{what}; outcome {:?}, error {:?}, stderr {:?}", execution.outcome, execution.error, execution.stderr)
+        anyhow::anyhow!(
+            "{what}; outcome {:?}, error {:?}, stderr {:?}",
+            execution.outcome,
+            execution.error,
+            execution.stderr
+        )
     })
 }
 
 pub(crate) async fn engine_without(walls: &[Wall]) -> Result<Arc<Engine>> {
-    let off = walls.iter().fold(Walls::default(), |all, wall| all.without(*wall, "a control of the escape suite must breach"));
+    let off = walls.iter().fold(Walls::default(), |all, wall| {
+        all.without(*wall, "a control of the escape suite must breach")
+    });
     atoll_tests::engine("python-min", Warmth::Cold, off).await
 }
 
@@ -231,7 +273,10 @@ impl Machine {
         let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("read {path}"));
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
         let uptime: f64 = read("/proc/uptime")?.split(' ').next().unwrap_or("0").parse()?;
-        #[allow(clippy::cast_possible_truncation, reason = "seconds since the start of the machine fit")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "seconds since the start of the machine fit"
+        )]
         let uptime = uptime as i64;
         Ok(Self {
             host_name: read("/proc/sys/kernel/hostname")?,
@@ -282,6 +327,9 @@ pub(crate) fn host_id(execution: &Execution) -> Result<u32> {
 
 /// The text that the last expression showed.
 pub(crate) fn shown(execution: &Execution) -> String {
-    let result = execution.results.iter().find_map(|result| result.data.get("text/plain"));
+    let result = execution
+        .results
+        .iter()
+        .find_map(|result| result.data.get("text/plain"));
     result.and_then(Value::as_str).unwrap_or_default().to_owned()
 }

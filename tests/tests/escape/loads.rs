@@ -32,8 +32,14 @@ pub(crate) struct Roomier {
 }
 
 const SMALL: Limits = Limits::SMALL;
-const LITTLE_MEMORY: Limits = Limits { memory: MemoryBytes::known(96 * MIB), ..SMALL };
-const SHORT: Limits = Limits { wall: WallMillis::known(1_000), ..SMALL };
+const LITTLE_MEMORY: Limits = Limits {
+    memory: MemoryBytes::known(96 * MIB),
+    ..SMALL
+};
+const SHORT: Limits = Limits {
+    wall: WallMillis::known(1_000),
+    ..SMALL
+};
 const NO_CEILING: &[Wall] = &[Wall::Cgroups, Wall::Rlimits];
 
 macro_rules! code {
@@ -54,7 +60,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SMALL,
         ends: &[Outcome::Ok],
         expect: &[e("forks", &["stopped EAGAIN"])],
-        control: Roomier { walls: NO_CEILING, limits: SMALL, breach: &[("forks", "all")], safe: "200 sleeping children, ended at once" },
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("forks", "all")],
+            safe: "200 sleeping children, ended at once",
+        },
     },
     Load {
         id: "R01b",
@@ -63,7 +74,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SMALL,
         ends: &[Outcome::Ok],
         expect: &[e("threads", &["stopped"])],
-        control: Roomier { walls: NO_CEILING, limits: SMALL, breach: &[("threads", "all")], safe: "200 sleeping threads" },
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("threads", "all")],
+            safe: "200 sleeping threads",
+        },
     },
     Load {
         id: "R02",
@@ -72,7 +88,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SMALL,
         ends: &[Outcome::Ok],
         expect: &[e("orphans", &["reaped"]), e("unwaited", &["stopped EAGAIN"])],
-        control: Roomier { walls: NO_CEILING, limits: SMALL, breach: &[("unwaited", "all")], safe: "150 zombies, waited for" },
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("unwaited", "all")],
+            safe: "150 zombies, waited for",
+        },
     },
     Load {
         id: "R03",
@@ -81,7 +102,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit],
         expect: &[],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("touched", "all")], safe: "200 MiB" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("touched", "all")],
+            safe: "200 MiB",
+        },
     },
     Load {
         id: "R03b",
@@ -90,7 +116,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: LITTLE_MEMORY,
         ends: &[Outcome::Ok, Outcome::MemoryLimit, Outcome::Killed],
         expect: &[e("children", &["killed"])],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("children", "all")], safe: "200 MiB" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("children", "all")],
+            safe: "200 MiB",
+        },
     },
     Load {
         id: "R04",
@@ -101,7 +132,10 @@ pub(crate) const LOADS: &[Load] = &[
         expect: &[e("bytes", &["ENOSPC"])],
         control: Roomier {
             walls: &[],
-            limits: Limits { scratch: ScratchBytes::known(200 * MIB), ..SMALL },
+            limits: Limits {
+                scratch: ScratchBytes::known(200 * MIB),
+                ..SMALL
+            },
             breach: &[("bytes", "all")],
             safe: "160 MiB in memory files",
         },
@@ -110,10 +144,18 @@ pub(crate) const LOADS: &[Load] = &[
         id: "R04b",
         claim: "Scratch files are counted",
         code: code!("r04_inodes"),
-        limits: Limits { scratch_inodes: ScratchInodes::known(1_000), ..SMALL },
+        limits: Limits {
+            scratch_inodes: ScratchInodes::known(1_000),
+            ..SMALL
+        },
         ends: &[Outcome::Ok],
         expect: &[e("inodes", &["ENOSPC"])],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("inodes", "all")], safe: "2,000 empty files" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("inodes", "all")],
+            safe: "2,000 empty files",
+        },
     },
     Load {
         id: "R06",
@@ -122,7 +164,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit, Outcome::Ok],
         expect: &[e("queued", &["stopped ENOBUFS", "stopped ENOMEM"])],
-        control: Roomier { walls: NO_CEILING, limits: LITTLE_MEMORY, breach: &[("queued", "all")], safe: "about 100 MB" },
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: LITTLE_MEMORY,
+            breach: &[("queued", "all")],
+            safe: "about 100 MB",
+        },
     },
     Load {
         id: "R07",
@@ -131,16 +178,29 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SMALL,
         ends: &[Outcome::Ok],
         expect: &[e("timers", &["stopped EAGAIN"])],
-        control: Roomier { walls: &[Wall::Rlimits], limits: SMALL, breach: &[("timers", "all")], safe: "2,000 timers that never start" },
+        control: Roomier {
+            walls: &[Wall::Rlimits],
+            limits: SMALL,
+            breach: &[("timers", "all")],
+            safe: "2,000 timers that never start",
+        },
     },
     Load {
         id: "R10",
         claim: "Descriptors run out inside only",
         code: code!("r10_descriptors"),
-        limits: Limits { open_files: OpenFiles::known(256), ..SMALL },
+        limits: Limits {
+            open_files: OpenFiles::known(256),
+            ..SMALL
+        },
         ends: &[Outcome::Ok],
         expect: &[e("descriptors", &["EMFILE"])],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("descriptors", "all")], safe: "500 descriptors" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("descriptors", "all")],
+            safe: "500 descriptors",
+        },
     },
     Load {
         id: "R11",
@@ -149,16 +209,29 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SHORT,
         ends: &[Outcome::Timeout],
         expect: &[],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("spun", "to the end")], safe: "four seconds of one processor" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("spun", "to the end")],
+            safe: "four seconds of one processor",
+        },
     },
     Load {
         id: "R11b",
         claim: "Processor time is a limit of its own",
         code: code!("r11_spin"),
-        limits: Limits { cpu_time: CpuTimeMillis::known(1_000), ..SMALL },
+        limits: Limits {
+            cpu_time: CpuTimeMillis::known(1_000),
+            ..SMALL
+        },
         ends: &[Outcome::CpuLimit],
         expect: &[],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("spun", "to the end")], safe: "four seconds of one processor" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("spun", "to the end")],
+            safe: "four seconds of one processor",
+        },
     },
     Load {
         id: "R12",
@@ -167,7 +240,12 @@ pub(crate) const LOADS: &[Load] = &[
         limits: SHORT,
         ends: &[Outcome::Timeout],
         expect: &[],
-        control: Roomier { walls: &[], limits: SMALL, breach: &[("waited", "to the end")], safe: "five seconds of waiting" },
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("waited", "to the end")],
+            safe: "five seconds of waiting",
+        },
     },
 ];
 
@@ -179,7 +257,12 @@ async fn loads_meet_their_limits() {
     let mut faults = Vec::new();
     let engine = engine_without(&[]).await.unwrap();
     for load in LOADS {
-        faults.extend(meets_its_limit(&engine, load).await.err().map(|error| format!("{}: {error:#}", load.id)));
+        faults.extend(
+            meets_its_limit(&engine, load)
+                .await
+                .err()
+                .map(|error| format!("{}: {error:#}", load.id)),
+        );
     }
     atoll_tests::stop(engine).await.unwrap();
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
@@ -194,7 +277,12 @@ async fn without_the_limit_loads_run_to_their_end() {
     for set in sets {
         let engine = engine_without(set).await.unwrap();
         for load in LOADS.iter().filter(|load| load.control.walls == set) {
-            faults.extend(runs_to_its_end(&engine, load).await.err().map(|error| format!("{} control: {error:#}", load.id)));
+            faults.extend(
+                runs_to_its_end(&engine, load)
+                    .await
+                    .err()
+                    .map(|error| format!("{} control: {error:#}", load.id)),
+            );
         }
         atoll_tests::stop(engine).await.unwrap();
     }
@@ -207,7 +295,13 @@ async fn meets_its_limit(engine: &Engine, load: &Load) -> Result<()> {
     let mut sandbox = create(engine, load.limits).await?;
     let begun = Instant::now();
     let (execution, beats) = beside(&mut sandbox, load, &mut neighbour).await?;
-    ensure!(load.ends.contains(&execution.outcome), "ended {:?}: {:?} {}", execution.outcome, execution.error, execution.stdout);
+    ensure!(
+        load.ends.contains(&execution.outcome),
+        "ended {:?}: {:?} {}",
+        execution.outcome,
+        execution.error,
+        execution.stdout
+    );
     ensure!(begun.elapsed() < Duration::from_secs(20), "took {:?}", begun.elapsed());
     if let Ok(facts) = facts_of(&execution) {
         let mut faults = facts.unmet(load.expect);
@@ -217,7 +311,10 @@ async fn meets_its_limit(engine: &Engine, load: &Load) -> Result<()> {
         ensure!(execution.outcome != Outcome::Ok, "no facts: {execution:?}");
     }
     ensure!(beats > 0, "the neighbour was never asked");
-    ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42", "the twin is dead: the same sandbox does not compute");
+    ensure!(
+        shown(&python(&mut sandbox, "6*7").await?) == "42",
+        "the twin is dead: the same sandbox does not compute"
+    );
     sandbox.end().await?;
     Ok(neighbour.end().await?)
 }
@@ -260,5 +357,10 @@ async fn runs_to_its_end(engine: &Engine, load: &Load) -> Result<()> {
 }
 
 async fn create(engine: &Engine, limits: Limits) -> Result<Sandbox> {
-    Ok(engine.create(SandboxSpec { limits, ..SandboxSpec::default() }).await?)
+    Ok(engine
+        .create(SandboxSpec {
+            limits,
+            ..SandboxSpec::default()
+        })
+        .await?)
 }

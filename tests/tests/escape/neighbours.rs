@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 
 async fn two(walls: &[Wall]) -> Result<(Arc<Engine>, Sandbox, Sandbox)> {
     let engine = engine_without(walls).await?;
-    let (a, b) = (atoll_tests::sandbox(&engine).await?, atoll_tests::sandbox(&engine).await?);
+    let (a, b) = (
+        atoll_tests::sandbox(&engine).await?,
+        atoll_tests::sandbox(&engine).await?,
+    );
     Ok((engine, a, b))
 }
 
@@ -24,7 +27,12 @@ async fn end(engine: Arc<Engine>, a: Sandbox, b: Sandbox) -> Result<()> {
 /// Runs code and gives what its last line showed.
 async fn say(sandbox: &mut Sandbox, code: &str) -> Result<String> {
     let execution = atoll_tests::python(sandbox, code).await?;
-    ensure!(execution.outcome == Outcome::Ok, "{:?} {:?}", execution.outcome, execution.error);
+    ensure!(
+        execution.outcome == Outcome::Ok,
+        "{:?} {:?}",
+        execution.outcome,
+        execution.error
+    );
     Ok(shown(&execution))
 }
 

@@ -16,10 +16,16 @@ async fn posture(walls: &[Wall], threads: bool) -> Result<Value> {
     let engine = engine_without(walls).await?;
     let mut sandbox = atoll_tests::sandbox(&engine).await?;
     let args = json!({ "threads": threads });
-    let code = with_args(args.as_object().context("an object")?, include_str!("../../escape/posture.py"));
+    let code = with_args(
+        args.as_object().context("an object")?,
+        include_str!("../../escape/posture.py"),
+    );
     let execution = atoll_tests::python(&mut sandbox, &code).await?;
     let args = json!({ "canary": "/nowhere", "outside": false });
-    let walk = with_args(args.as_object().context("an object")?, include_str!("../../escape/probes/f02_writable.py"));
+    let walk = with_args(
+        args.as_object().context("an object")?,
+        include_str!("../../escape/probes/f02_writable.py"),
+    );
     let walked = facts_of(&atoll_tests::python(&mut sandbox, &walk).await?)?;
     sandbox.end().await?;
     atoll_tests::stop(engine).await?;
@@ -35,13 +41,19 @@ fn scrub(mut posture: Value) -> Value {
     if let Some(namespaces) = posture["namespaces"].as_object_mut() {
         for (name, link) in namespaces {
             let host = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
-            *link = json!(if host.to_string_lossy() == link.as_str().unwrap_or_default() { "the host's" } else { "own" });
+            *link = json!(if host.to_string_lossy() == link.as_str().unwrap_or_default() {
+                "the host's"
+            } else {
+                "own"
+            });
         }
     }
     if let Some(mounts) = posture["mounts"].as_object_mut() {
         let mut trees: Map<String, Value> = Map::new();
         mounts.retain(|at, options| {
-            let of_host = ["/usr", "/bin", "/sbin", "/lib", "/etc/", "/opt/"].iter().any(|front| at.starts_with(front));
+            let of_host = ["/usr", "/bin", "/sbin", "/lib", "/etc/", "/opt/"]
+                .iter()
+                .any(|front| at.starts_with(front));
             if of_host {
                 let flags = options.as_array().map(|list| list[1..].to_vec()).unwrap_or_default();
                 trees.insert(Value::Array(flags).to_string(), json!("all"));
@@ -51,7 +63,9 @@ fn scrub(mut posture: Value) -> Value {
         mounts.insert("trees of the host".to_owned(), Value::Object(trees));
     }
     if let Some(top) = posture["top"].as_array_mut() {
-        top.retain(|name| !["bin", "sbin", "lib", "lib32", "lib64", "libx32"].contains(&name.as_str().unwrap_or_default()));
+        top.retain(|name| {
+            !["bin", "sbin", "lib", "lib32", "lib64", "libx32"].contains(&name.as_str().unwrap_or_default())
+        });
     }
     posture
 }
@@ -63,7 +77,9 @@ fn differences(at: &str, golden: &Value, now: &Value) -> Vec<String> {
             let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             let absent = Value::Null;
             let of = |map: &'_ Map<String, Value>, key: &String| map.get(key).cloned().unwrap_or(absent.clone());
-            keys.into_iter().flat_map(|key| differences(&format!("{at}/{key}"), &of(a, key), &of(b, key))).collect()
+            keys.into_iter()
+                .flat_map(|key| differences(&format!("{at}/{key}"), &of(a, key), &of(b, key)))
+                .collect()
         }
         (a, b) if a == b => Vec::new(),
         (a, b) => vec![format!("{at}: {b}, golden {a}")],
@@ -89,7 +105,10 @@ async fn the_posture_is_the_golden_one() -> Result<()> {
 async fn twenty_threads_change_nothing_and_are_all_alike() -> Result<()> {
     let mut now = posture(&[], true).await?;
     let threads = now.as_object_mut().and_then(|all| all.remove("threads"));
-    assert_eq!(threads, Some(json!({"seen": true, "uniform": true, "canary": ["EACCES"]})));
+    assert_eq!(
+        threads,
+        Some(json!({"seen": true, "uniform": true, "canary": ["EACCES"]}))
+    );
     let differences = differences("", &golden()?, &now);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     Ok(())
@@ -106,9 +125,16 @@ async fn every_missing_wall_shows() -> Result<()> {
         (Wall::Rlimits, "/limits/SIGPENDING:"),
         (Wall::ProcMask, "/proc:"),
     ] {
-        let walls: &[Wall] = if wall == Wall::NoNewPrivs { &[Wall::NoNewPrivs, Wall::Seccomp, Wall::Landlock] } else { &[wall] };
+        let walls: &[Wall] = if wall == Wall::NoNewPrivs {
+            &[Wall::NoNewPrivs, Wall::Seccomp, Wall::Landlock]
+        } else {
+            &[wall]
+        };
         let found = differences("", &golden()?, &posture(walls, false).await?);
-        assert!(found.iter().any(|difference| difference.starts_with(place)), "without {wall:?}: {found:?}");
+        assert!(
+            found.iter().any(|difference| difference.starts_with(place)),
+            "without {wall:?}: {found:?}"
+        );
     }
     Ok(())
 }

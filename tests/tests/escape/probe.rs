@@ -40,11 +40,21 @@ pub(crate) enum Oracle {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Control {
     /// In a sandbox without these walls.
-    Without { walls: &'static [Wall], breach: &'static [(&'static str, &'static str)], safe: &'static str },
+    Without {
+        walls: &'static [Wall],
+        breach: &'static [(&'static str, &'static str)],
+        safe: &'static str,
+    },
     /// As a plain process of the test, outside of any sandbox: where a namespace or mount is the wall.
-    Outside { breach: &'static [(&'static str, &'static str)], safe: &'static str },
+    Outside {
+        breach: &'static [(&'static str, &'static str)],
+        safe: &'static str,
+    },
     /// In the same sandbox, the thing that must not be there is planted: the search finds it.
-    Planted { breach: &'static [(&'static str, &'static str)], safe: &'static str },
+    Planted {
+        breach: &'static [(&'static str, &'static str)],
+        safe: &'static str,
+    },
 }
 
 impl Control {
@@ -73,7 +83,10 @@ impl Facts {
         let line = stdout.lines().find_map(|line| line.strip_prefix("FACTS "));
         let line = line.ok_or_else(|| format!("no facts in {stdout:?}"))?;
         let mut words: Map<String, Value> = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        let twins = words.remove("_twin").and_then(|twins| twins.as_object().cloned()).unwrap_or_default();
+        let twins = words
+            .remove("_twin")
+            .and_then(|twins| twins.as_object().cloned())
+            .unwrap_or_default();
         Ok(Self { words, twins })
     }
 
@@ -83,12 +96,19 @@ impl Facts {
 
     /// Names and words of all facts.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.words.iter().map(|(name, word)| (name.as_str(), word.as_str().unwrap_or("not a word")))
+        self.words
+            .iter()
+            .map(|(name, word)| (name.as_str(), word.as_str().unwrap_or("not a word")))
     }
 
     /// What is wrong with the twins: none reported, or one did not work.
     pub(crate) fn dead_twins(&self) -> Vec<String> {
-        let mut dead: Vec<String> = self.twins.iter().filter(|(_, works)| **works != true).map(|(n, _)| n.clone()).collect();
+        let mut dead: Vec<String> = self
+            .twins
+            .iter()
+            .filter(|(_, works)| **works != true)
+            .map(|(n, _)| n.clone())
+            .collect();
         if self.twins.is_empty() {
             dead.push("no twin was reported".to_owned());
         }
@@ -112,13 +132,17 @@ impl Facts {
     /// Breaches that did not happen.
     pub(crate) fn missing(&self, breach: &[(&str, &str)]) -> Vec<String> {
         let missed = breach.iter().filter(|(fact, word)| self.word(fact) != *word);
-        missed.map(|(fact, word)| format!("`{fact}` should breach with {word}, answered {}", self.word(fact))).collect()
+        missed
+            .map(|(fact, word)| format!("`{fact}` should breach with {word}, answered {}", self.word(fact)))
+            .collect()
     }
 }
 
 impl Expect {
     fn meets(&self, name: &str) -> bool {
-        self.fact.strip_suffix('*').map_or(name == self.fact, |front| name.starts_with(front))
+        self.fact
+            .strip_suffix('*')
+            .map_or(name == self.fact, |front| name.starts_with(front))
     }
 }
 

@@ -26,10 +26,16 @@ async fn fresh() -> Result<(Arc<Engine>, Sandbox)> {
 
 /// After whatever it was: this sandbox computes, and so does a new one of the same engine.
 async fn goes_on(engine: Arc<Engine>, mut sandbox: Sandbox) -> Result<()> {
-    ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42", "the sandbox does not go on");
+    ensure!(
+        shown(&python(&mut sandbox, "6*7").await?) == "42",
+        "the sandbox does not go on"
+    );
     sandbox.end().await?;
     let mut next = atoll_tests::sandbox(&engine).await?;
-    ensure!(shown(&python(&mut next, "6*7").await?) == "42", "the engine does not go on");
+    ensure!(
+        shown(&python(&mut next, "6*7").await?) == "42",
+        "the engine does not go on"
+    );
     next.end().await?;
     atoll_tests::stop(engine).await
 }
@@ -44,7 +50,8 @@ async fn attempt(code: &str) -> Result<Execution> {
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 cases! { CASES:

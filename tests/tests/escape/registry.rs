@@ -6,8 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Id and claim of every probe but the rows of the system call table.
 fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
     let tables = [tables::FILES, tables::KERNEL, tables::ZYGOTE];
-    let mut all: Vec<_> = tables.iter().copied().flatten().map(|p| (p.id, p.claim, p.control.safe())).collect();
-    let cases = [collector::CASES, neighbours::CASES, ends::CASES, protocol::CASES, data::CASES];
+    let mut all: Vec<_> = tables
+        .iter()
+        .copied()
+        .flatten()
+        .map(|p| (p.id, p.claim, p.control.safe()))
+        .collect();
+    let cases = [
+        collector::CASES,
+        neighbours::CASES,
+        ends::CASES,
+        protocol::CASES,
+        data::CASES,
+    ];
     for case in cases.iter().copied().flatten() {
         for words in [case.expected, case.oracle, case.twin] {
             assert!(words.len() > 8, "{} says too little: {words:?}", case.id);
@@ -29,10 +40,18 @@ fn every_probe_has_its_words_and_there_are_enough() {
     let rows: BTreeSet<&str> = syscalls::ROWS.iter().map(|row| row.name).collect();
     assert_eq!(rows.len(), syscalls::ROWS.len(), "a row is there twice");
     let mut groups: BTreeMap<char, (usize, usize)> = BTreeMap::new();
-    all.iter().for_each(|(id, _, _)| groups.entry(id.chars().next().unwrap()).or_default().0 += 1);
-    syscalls::ROWS.iter().for_each(|row| groups.entry(row.id.chars().next().unwrap()).or_default().1 += 1);
+    all.iter()
+        .for_each(|(id, _, _)| groups.entry(id.chars().next().unwrap()).or_default().0 += 1);
+    syscalls::ROWS
+        .iter()
+        .for_each(|row| groups.entry(row.id.chars().next().unwrap()).or_default().1 += 1);
     println!("probes by group (probes, rows of the table): {groups:?}");
-    assert!(all.len() >= 60 && all.len() + rows.len() >= 80, "{} probes and {} rows", all.len(), rows.len());
+    assert!(
+        all.len() >= 60 && all.len() + rows.len() >= 80,
+        "{} probes and {} rows",
+        all.len(),
+        rows.len()
+    );
 }
 
 #[test]
@@ -43,7 +62,10 @@ fn every_probe_file_is_used_and_tells_its_claim() {
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().replace(".py", "");
             assert!(sources.contains(&format!("code!(\"{name}\")")), "{name} is not used");
-            assert!(std::fs::read_to_string(entry.path()).unwrap().starts_with("# Claim: "), "{name} tells no claim");
+            assert!(
+                std::fs::read_to_string(entry.path()).unwrap().starts_with("# Claim: "),
+                "{name} tells no claim"
+            );
         }
     }
 }

@@ -41,7 +41,14 @@ const fn row(
     answer: &'static str,
     control: RowControl,
 ) -> Row {
-    Row { id, name, number, args, answer, control }
+    Row {
+        id,
+        name,
+        number,
+        args,
+        answer,
+        control,
+    }
 }
 
 /// An address in the first page, which is never mapped.
@@ -52,11 +59,25 @@ const ODD: i64 = 0x7FFF_FFFF;
 
 pub(crate) const ROWS: &[Row] = &[
     row("P08", "bpf", 321, &[0, BAD, ODD], "EPERM", Seccomp),
-    row("P08", "perf_event_open", 298, &[BAD, 0, NO_FD, NO_FD, 0], "EPERM", Seccomp),
+    row(
+        "P08",
+        "perf_event_open",
+        298,
+        &[BAD, 0, NO_FD, NO_FD, 0],
+        "EPERM",
+        Seccomp,
+    ),
     row("P08", "userfaultfd", 323, &[ODD], "EPERM", Seccomp),
     row("P08", "io_uring_setup", 425, &[0, BAD], "EPERM", Seccomp),
     row("P08", "io_uring_enter", 426, &[NO_FD, 0, 0, 0, 0, 0], "EPERM", Seccomp),
-    row("P08", "io_uring_register", 427, &[NO_FD, 0xffff, 0, 0], "EPERM", Seccomp),
+    row(
+        "P08",
+        "io_uring_register",
+        427,
+        &[NO_FD, 0xffff, 0, 0],
+        "EPERM",
+        Seccomp,
+    ),
     row("P08", "io_setup", 206, &[0, BAD], "EPERM", Seccomp),
     row("P08", "io_submit", 209, &[0, 0, 0], "EPERM", Seccomp),
     row("P08", "io_getevents", 208, &[0, 0, 0, 0, 0], "EPERM", Seccomp),
@@ -69,7 +90,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("P09", "request_key", 249, &[BAD, BAD, 0, 0], "EPERM", Seccomp),
     row("P09", "keyctl", 250, &[9999, 0, 0, 0, 0], "EPERM", Seccomp),
     row("P09", "keyctl link", 250, &[8, NO_FD, NO_FD, 0, 0], "EPERM", Seccomp),
-    row("P10", "name_to_handle_at", 303, &[NO_FD, BAD, BAD, BAD, ODD], "EPERM", Seccomp),
+    row(
+        "P10",
+        "name_to_handle_at",
+        303,
+        &[NO_FD, BAD, BAD, BAD, ODD],
+        "EPERM",
+        Seccomp,
+    ),
     row("P10", "open_by_handle_at", 304, &[NO_FD, BAD, 0], "EPERM", Seccomp),
     row("P10", "fsconfig", 431, &[NO_FD, 99, 0, 0, 0], "EPERM", Seccomp),
     row("P10", "fsmount", 432, &[NO_FD, ODD, 0], "EPERM", Both),
@@ -78,7 +106,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("P10", "pivot_root", 155, &[BAD, BAD], "EPERM", Both),
     row("P10", "chroot", 161, &[BAD], "EPERM", Seccomp),
     row("P10", "move_mount", 429, &[NO_FD, BAD, NO_FD, BAD, ODD], "EPERM", Both),
-    row("P10", "mount_setattr", 442, &[NO_FD, BAD, ODD, BAD, 0], "EPERM", Seccomp),
+    row(
+        "P10",
+        "mount_setattr",
+        442,
+        &[NO_FD, BAD, ODD, BAD, 0],
+        "EPERM",
+        Seccomp,
+    ),
     row("P10", "fspick", 433, &[NO_FD, BAD, ODD], "EPERM", Both),
     row("P10", "open_tree", 428, &[NO_FD, BAD, ODD], "EPERM", Seccomp),
     row("P10", "fsopen", 430, &[BAD, ODD], "EPERM", Both),
@@ -95,18 +130,46 @@ pub(crate) const ROWS: &[Row] = &[
     row("P13", "set_securebits", 157, &[28, ODD, 0, 0, 0], "EPERM", FilterOnly),
     row("P13", "set_mm", 157, &[35, 99, 0, 0, 0], "EPERM", FilterOnly),
     row("P13", "cap_ambient", 157, &[47, 99, 0, 0, 0], "EPERM", Seccomp),
-    row("P13", "set_ptracer", 157, &[0x59616d61, 0x7ffff, 0, 0, 0], "EPERM", Seccomp),
+    row(
+        "P13",
+        "set_ptracer",
+        157,
+        &[0x59616d61, 0x7ffff, 0, 0, 0],
+        "EPERM",
+        Seccomp,
+    ),
     row("P13", "set_mdwe", 157, &[65, ODD, 0, 0, 0], "EPERM", Seccomp),
     row("P13", "set_tsc", 157, &[26, 99, 0, 0, 0], "ENOSYS", Seccomp),
     row("P13", "mce_kill", 157, &[33, 99, 0, 0, 0], "ENOSYS", Seccomp),
-    row("P13", "syscall_user_dispatch", 157, &[59, 99, 0, 0, 0], "ENOSYS", Seccomp),
+    row(
+        "P13",
+        "syscall_user_dispatch",
+        157,
+        &[59, 99, 0, 0, 0],
+        "ENOSYS",
+        Seccomp,
+    ),
     row("P13", "sched_core", 157, &[62, 99, 0, 0, 0], "ENOSYS", Seccomp),
     row("P13", "set_io_flusher", 157, &[57, 99, 0, 0, 0], "ENOSYS", Seccomp),
     row("P13", "speculation", 157, &[53, 99, 0, 0, 0], "ENOSYS", Seccomp),
     row("P13", "set_thp_disable", 157, &[41, 0, 9, 9, 9], "ENOSYS", Seccomp),
-    row("P13", "dumpable high bits", 157, &[0x100000004, 99, 0, 0, 0], "EPERM", Seccomp),
+    row(
+        "P13",
+        "dumpable high bits",
+        157,
+        &[0x100000004, 99, 0, 0, 0],
+        "EPERM",
+        Seccomp,
+    ),
     row("P13", "landlock_create_ruleset", 444, &[0, 0, ODD], "EPERM", Seccomp),
-    row("P13", "landlock_add_rule", 445, &[NO_FD, 99, BAD, ODD], "EPERM", Seccomp),
+    row(
+        "P13",
+        "landlock_add_rule",
+        445,
+        &[NO_FD, 99, BAD, ODD],
+        "EPERM",
+        Seccomp,
+    ),
     row("P13", "landlock_restrict_self", 446, &[NO_FD, ODD], "EPERM", Seccomp),
     row("P17", "shmget", 29, &[77, 0, 0], "EPERM", Seccomp),
     row("P17", "shmat", 30, &[NO_FD, 0, 0], "EPERM", Seccomp),
@@ -128,7 +191,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("P17", "mq_getsetattr", 245, &[NO_FD, 0, 0], "EPERM", Seccomp),
     row("P19", "kcmp", 312, &[0x7ffff, 0x7ffff, 0, 0, 0], "EPERM", Seccomp),
     row("P19", "pidfd_getfd", 438, &[NO_FD, 0, 0], "EPERM", Seccomp),
-    row("P19", "process_madvise", 440, &[NO_FD, BAD, 0, 0, ODD], "EPERM", Seccomp),
+    row(
+        "P19",
+        "process_madvise",
+        440,
+        &[NO_FD, BAD, 0, 0, ODD],
+        "EPERM",
+        Seccomp,
+    ),
     row("P19", "process_mrelease", 448, &[NO_FD, 0], "EPERM", Seccomp),
     row("P19", "move_pages", 279, &[0, 0, 0, 0, 0, 99], "EPERM", Seccomp),
     row("P19", "migrate_pages", 256, &[0x7ffff, 0, 0, 0], "EPERM", Seccomp),
@@ -136,8 +206,22 @@ pub(crate) const ROWS: &[Row] = &[
     row("P19", "set_mempolicy", 238, &[99, 0, 0], "EPERM", Seccomp),
     row("P19", "get_mempolicy", 239, &[0, 0, 0, 0, 99], "EPERM", Seccomp),
     row("P19", "set_mempolicy_home_node", 450, &[0, 0, 0, 1], "EPERM", Seccomp),
-    row("P19", "process_vm_readv", 310, &[0x7ffff, 0, 0, 0, 0, 9], "EPERM", Seccomp),
-    row("P19", "process_vm_writev", 311, &[0x7ffff, 0, 0, 0, 0, 9], "EPERM", Seccomp),
+    row(
+        "P19",
+        "process_vm_readv",
+        310,
+        &[0x7ffff, 0, 0, 0, 0, 9],
+        "EPERM",
+        Seccomp,
+    ),
+    row(
+        "P19",
+        "process_vm_writev",
+        311,
+        &[0x7ffff, 0, 0, 0, 0, 9],
+        "EPERM",
+        Seccomp,
+    ),
     row("P19", "ptrace", 101, &[99, 0x7ffff, 0, 0], "EPERM", Seccomp),
     row("P21", "settimeofday", 164, &[BAD, 0], "EPERM", Seccomp),
     row("P21", "clock_settime", 227, &[99, BAD], "EPERM", Seccomp),
@@ -151,7 +235,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("P21", "quotactl_fd", 443, &[NO_FD, 0, 0, 0], "EPERM", Seccomp),
     row("P21", "swapoff", 168, &[BAD], "EPERM", FilterOnly),
     row("P21", "kexec_load", 246, &[0, 0, 0, ODD], "EPERM", Seccomp),
-    row("P21", "kexec_file_load", 320, &[NO_FD, NO_FD, 0, 0, ODD], "EPERM", Seccomp),
+    row(
+        "P21",
+        "kexec_file_load",
+        320,
+        &[NO_FD, NO_FD, 0, 0, ODD],
+        "EPERM",
+        Seccomp,
+    ),
     row("P21", "acct", 163, &[BAD], "EPERM", FilterOnly),
     row("P21", "syslog", 103, &[99, 0, 0], "EPERM", FilterOnly),
     row("P21", "init_module", 175, &[BAD, 0, BAD], "EPERM", Seccomp),
@@ -182,7 +273,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("P26", "munlockall", 152, &[], "ENOSYS", Seccomp),
     row("P26", "ioprio_get", 252, &[99, 0], "ENOSYS", Seccomp),
     row("P26", "setxattrat", 463, &[NO_FD, BAD, ODD, 0, 0, 0], "ENOSYS", Seccomp),
-    row("P26", "file_getattr", 468, &[NO_FD, BAD, BAD, 0, ODD], "ENOSYS", Seccomp),
+    row(
+        "P26",
+        "file_getattr",
+        468,
+        &[NO_FD, BAD, BAD, 0, ODD],
+        "ENOSYS",
+        Seccomp,
+    ),
     row("P26", "memfd_secret", 447, &[ODD], "ENOSYS", Seccomp),
     row("P20", "sched_setscheduler", 144, &[0, 99, BAD], "EPERM", Seccomp),
     row("P20", "sched_setparam", 142, &[0, BAD], "EPERM", Seccomp),
@@ -221,7 +319,10 @@ async fn every_row_is_answered_by_the_filter() {
             FilterOnly => without_rules(&programs, row),
         };
         if changed == row.answer || changed == "absent" {
-            faults.push(format!("{} {name} control: the answer without the filter is {changed}, too", row.id));
+            faults.push(format!(
+                "{} {name} control: the answer without the filter is {changed}, too",
+                row.id
+            ));
         }
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
@@ -230,7 +331,9 @@ async fn every_row_is_answered_by_the_filter() {
 /// `filter` if the shipped programs refuse the call by themselves and an empty filter would not.
 fn without_rules(programs: &Programs, row: &Row) -> &'static str {
     let mut args = [0; 6];
-    args.iter_mut().zip(row.args).for_each(|(to, from)| *to = from.cast_unsigned());
+    args.iter_mut()
+        .zip(row.args)
+        .for_each(|(to, from)| *to = from.cast_unsigned());
     let refused = programs.verdict(AUDIT_X86_64, row.number, args);
     if refused == Verdict::Errno(1) && Programs::empty().verdict(AUDIT_X86_64, row.number, args) == Verdict::Allow {
         "passes an empty filter"

@@ -36,11 +36,19 @@ pub(crate) const FILES: &[Probe] = &[
         code: code!("f02_writable"),
         already_without: &[],
         expect: &[
-            e("writable", &["/data/output /dev/full /dev/null /dev/random /dev/shm /dev/urandom /dev/zero /home/user /mnt/data /tmp"]),
+            e(
+                "writable",
+                &[
+                    "/data/output /dev/full /dev/null /dev/random /dev/shm /dev/urandom /dev/zero /home/user /mnt/data /tmp",
+                ],
+            ),
             e("create in *", &["EROFS", "EACCES", "ENOENT", "EPERM"]),
         ],
         oracle: Oracle::Tree,
-        control: Control::Outside { breach: &[("writable", "TOP")], safe: "the walk stays below the test's directory" },
+        control: Control::Outside {
+            breach: &[("writable", "TOP")],
+            safe: "the walk stays below the test's directory",
+        },
     },
     Probe {
         id: "F03",
@@ -64,7 +72,11 @@ pub(crate) const FILES: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::ProcMask],
-            breach: &[("read interrupts", "ok"), ("read version", "ok"), ("read meminfo", "ok")],
+            breach: &[
+                ("read interrupts", "ok"),
+                ("read version", "ok"),
+                ("read meminfo", "ok"),
+            ],
             safe: "one byte is read; settings are opened at most and belong to nobody inside",
         },
     },
@@ -75,7 +87,10 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[],
         expect: &[e("/sys*", GONE)],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("/sys/kernel", "ok"), ("/sys/class/net", "ok")], safe: "directories are opened only" },
+        control: Control::Outside {
+            breach: &[("/sys/kernel", "ok"), ("/sys/class/net", "ok")],
+            safe: "directories are opened only",
+        },
     },
     Probe {
         id: "F08",
@@ -84,7 +99,10 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[],
         expect: &[e("*", &["EXDEV", "EPERM", "EACCES", "ENOENT"])],
         oracle: Oracle::Tree,
-        control: Control::Outside { breach: &[("by path", "ok"), ("by magic link", "ok")], safe: "a file of the test, removed again" },
+        control: Control::Outside {
+            breach: &[("by path", "ok"), ("by magic link", "ok")],
+            safe: "a file of the test, removed again",
+        },
     },
     Probe {
         id: "F13",
@@ -137,7 +155,12 @@ pub(crate) const FILES: &[Probe] = &[
         expect: &[e("*", &["EROFS", "EACCES", "EPERM", "EBADF", "ENOSYS"])],
         oracle: Oracle::Tree,
         control: Control::Outside {
-            breach: &[("open to write", "ok"), ("truncate", "ok"), ("unnamed file", "ok"), ("chmod", "ok")],
+            breach: &[
+                ("open to write", "ok"),
+                ("truncate", "ok"),
+                ("unnamed file", "ok"),
+                ("chmod", "ok"),
+            ],
             safe: "a copy that belongs to the test",
         },
     },
@@ -148,7 +171,11 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[],
         expect: &[e("*", REFUSED)],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("set user.x", "ok")], safe: "a scratch file" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("set user.x", "ok")],
+            safe: "a scratch file",
+        },
     },
     Probe {
         id: "F22",
@@ -195,7 +222,10 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[Wall::Seccomp, Wall::ProcMask],
         expect: &[e("*", &["EACCES", "EPERM"])],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("environ", "ok"), ("mem", "ok")], safe: "a `sleep` started by the test" },
+        control: Control::Outside {
+            breach: &[("environ", "ok"), ("mem", "ok")],
+            safe: "a `sleep` started by the test",
+        },
     },
 ];
 
@@ -207,16 +237,29 @@ pub(crate) const KERNEL: &[Probe] = &[
         already_without: &[],
         expect: &[e("*", REFUSED)],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("traceme", "ok")], safe: "a child that ends at once" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("traceme", "ok")],
+            safe: "a child that ends at once",
+        },
     },
     Probe {
         id: "P02",
         claim: "Memory of other processes is out of reach",
         code: code!("p02_memory"),
         already_without: &[],
-        expect: &[e("readv *", REFUSED), e("writev 1", REFUSED), e("mem of 1", GONE), e("process_madvise", REFUSED)],
+        expect: &[
+            e("readv *", REFUSED),
+            e("writev 1", REFUSED),
+            e("mem of 1", GONE),
+            e("process_madvise", REFUSED),
+        ],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("readv child", "secret")], safe: "an own child" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("readv child", "secret")],
+            safe: "an own child",
+        },
     },
     Probe {
         id: "P02b",
@@ -232,7 +275,11 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("process_madvise", &["EFAULT", "EBADF"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("readv child", "secret")], safe: "an own child" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("readv child", "secret")],
+            safe: "an own child",
+        },
     },
     Probe {
         id: "P03",
@@ -283,7 +330,12 @@ pub(crate) const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Seccomp],
-            breach: &[("unshare files", "ok"), ("unshare user", "ENOSPC"), ("setns user", "EINVAL"), ("clone3 new user", "EFAULT")],
+            breach: &[
+                ("unshare files", "ok"),
+                ("unshare user", "ENOSPC"),
+                ("setns user", "EINVAL"),
+                ("clone3 new user", "EFAULT"),
+            ],
             safe: "in children that end at once; the second lock holds",
         },
     },
@@ -298,7 +350,10 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("capabilities", &["0000000000000000"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("user namespace", "ok all")], safe: "a child that became nobody and ends at once" },
+        control: Control::Outside {
+            breach: &[("user namespace", "ok all")],
+            safe: "a child that became nobody and ends at once",
+        },
     },
     Probe {
         id: "P06b",
@@ -311,7 +366,10 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("capabilities", &["0000000000000000"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("user namespace", "ok all")], safe: "a child that became nobody and ends at once" },
+        control: Control::Outside {
+            breach: &[("user namespace", "ok all")],
+            safe: "a child that became nobody and ends at once",
+        },
     },
     Probe {
         id: "P07",
@@ -320,7 +378,11 @@ pub(crate) const KERNEL: &[Probe] = &[
         already_without: &[],
         expect: &[e("clone3", &["ENOSYS"]), e("*", &["ok"])],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("clone3", "EINVAL")], safe: "a bad size: no process is made" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("clone3", "EINVAL")],
+            safe: "a bad size: no process is made",
+        },
     },
     Probe {
         id: "P11",
@@ -335,7 +397,11 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("vsyscall page", &["returned", "SIGSEGV", "SIGSYS"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Without { walls: &[Wall::Seccomp], breach: &[("int80 getpid", "pid")], safe: "the call is getpid" },
+        control: Control::Without {
+            walls: &[Wall::Seccomp],
+            breach: &[("int80 getpid", "pid")],
+            safe: "the call is getpid",
+        },
     },
     Probe {
         id: "P14",
@@ -346,7 +412,11 @@ pub(crate) const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Seccomp],
-            breach: &[("TIOCSTI", "ENOTTY"), ("TIOCSTI high 100000000", "ENOTTY"), ("other BLKDISCARD", "ENOTTY")],
+            breach: &[
+                ("TIOCSTI", "ENOTTY"),
+                ("TIOCSTI high 100000000", "ENOTTY"),
+                ("other BLKDISCARD", "ENOTTY"),
+            ],
             safe: "the descriptor is /dev/null",
         },
     },
@@ -367,7 +437,12 @@ pub(crate) const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Seccomp, Wall::Capabilities],
-            breach: &[("family VSOCK", "ok"), ("family NETLINK", "ok"), ("netlink ROUTE", "ok"), ("raw: raw ICMP", "ok")],
+            breach: &[
+                ("family VSOCK", "ok"),
+                ("family NETLINK", "ok"),
+                ("netlink ROUTE", "ok"),
+                ("raw: raw ICMP", "ok"),
+            ],
             safe: "it stops at socket(); nothing is bound or connected",
         },
     },
@@ -376,9 +451,16 @@ pub(crate) const KERNEL: &[Probe] = &[
         claim: "Abstract names of the host cannot be reached or listed",
         code: code!("p16_abstract"),
         already_without: &[],
-        expect: &[e("connect", &["ECONNREFUSED", "EPERM"]), e("listed", &["no"]), e("names seen", &["none"])],
+        expect: &[
+            e("connect", &["ECONNREFUSED", "EPERM"]),
+            e("listed", &["no"]),
+            e("names seen", &["none"]),
+        ],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("connect", "ok")], safe: "the test's own listener" },
+        control: Control::Outside {
+            breach: &[("connect", "ok")],
+            safe: "the test's own listener",
+        },
     },
     Probe {
         id: "P18",
@@ -393,7 +475,10 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("map /dev/shm to execute", &["EPERM"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("from /dev/shm", "ok")], safe: "a copy of `true`, removed again" },
+        control: Control::Outside {
+            breach: &[("from /dev/shm", "ok")],
+            safe: "a copy of `true`, removed again",
+        },
     },
     Probe {
         id: "P20",
@@ -410,7 +495,12 @@ pub(crate) const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Seccomp],
-            breach: &[("setattr", "EFAULT"), ("setparam", "EFAULT"), ("ioprio", "EINVAL"), ("mlockall", "EINVAL")],
+            breach: &[
+                ("setattr", "EFAULT"),
+                ("setparam", "EFAULT"),
+                ("ioprio", "EINVAL"),
+                ("mlockall", "EINVAL"),
+            ],
             safe: "bad arguments",
         },
     },
@@ -423,7 +513,12 @@ pub(crate) const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Seccomp],
-            breach: &[("setresuid own", "ok"), ("setuid 0", "EINVAL"), ("capset", "ok"), ("setfsuid", "ok")],
+            breach: &[
+                ("setresuid own", "ok"),
+                ("setuid 0", "EINVAL"),
+                ("capset", "ok"),
+                ("setfsuid", "ok"),
+            ],
             safe: "the own id, and an id that is not mapped",
         },
     },
@@ -439,7 +534,10 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("write uid_map", &["EPERM", "EACCES"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Outside { breach: &[("uid_map", "wide"), ("gid_map", "wide")], safe: "reading" },
+        control: Control::Outside {
+            breach: &[("uid_map", "wide"), ("gid_map", "wide")],
+            safe: "reading",
+        },
     },
 ];
 
@@ -452,7 +550,10 @@ pub(crate) const ZYGOTE: &[Probe] = &[
         expect: &[e("descriptors", &["0:char 1:pipe 2:pipe 3:socket 100:pipe 101:pipe"])],
         oracle: Oracle::Machine,
         control: Control::Planted {
-            breach: &[("descriptors", "0:char 1:pipe 2:pipe 3:socket 4:pipe 5:pipe 100:pipe 101:pipe")],
+            breach: &[(
+                "descriptors",
+                "0:char 1:pipe 2:pipe 3:socket 4:pipe 5:pipe 100:pipe 101:pipe",
+            )],
             safe: "an own pipe",
         },
     },
@@ -468,7 +569,10 @@ pub(crate) const ZYGOTE: &[Probe] = &[
             e("signal by peer pidfd", &["none", "EINVAL unnamed", "EPERM unnamed"]),
         ],
         oracle: Oracle::Machine,
-        control: Control::Planted { breach: &[("peer pid", "seen"), ("peer uid", "1000")], safe: "an own socket pair" },
+        control: Control::Planted {
+            breach: &[("peer pid", "seen"), ("peer uid", "1000")],
+            safe: "an own socket pair",
+        },
     },
     Probe {
         id: "Z03",
@@ -477,17 +581,28 @@ pub(crate) const ZYGOTE: &[Probe] = &[
         already_without: &[],
         expect: &[e("*", &["0 1 2"])],
         oracle: Oracle::Machine,
-        control: Control::Planted { breach: &[("inherited", "more")], safe: "an own pipe" },
+        control: Control::Planted {
+            breach: &[("inherited", "more")],
+            safe: "an own pipe",
+        },
     },
     Probe {
         id: "Z04",
         claim: "Nothing of the host or of neighbours is in a context's memory",
         code: code!("z04_memory"),
         already_without: &[],
-        expect: &[e("needle *", &["none"]), e("first environment", &["clean"]), e("arguments", &["clean"])],
+        expect: &[
+            e("needle *", &["none"]),
+            e("first environment", &["clean"]),
+            e("arguments", &["clean"]),
+        ],
         oracle: Oracle::Canary,
         control: Control::Planted {
-            breach: &[("needle canary", "found"), ("needle run id", "found"), ("needle code of a neighbour", "found")],
+            breach: &[
+                ("needle canary", "found"),
+                ("needle run id", "found"),
+                ("needle code of a neighbour", "found"),
+            ],
             safe: "own memory",
         },
     },
@@ -498,7 +613,10 @@ pub(crate) const ZYGOTE: &[Probe] = &[
         already_without: &[],
         expect: &[e("*", &["none"])],
         oracle: Oracle::Machine,
-        control: Control::Planted { breach: &[("shared and writable", "found")], safe: "own memory" },
+        control: Control::Planted {
+            breach: &[("shared and writable", "found")],
+            safe: "own memory",
+        },
     },
     Probe {
         id: "Z16",

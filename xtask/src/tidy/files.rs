@@ -41,10 +41,7 @@ impl SourceFile {
 
     /// Lines of the text, counted from 1.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 }
 
@@ -83,13 +80,8 @@ fn list_by_git(root: &Path) -> Option<Vec<String>> {
         return None;
     }
     let mut git = Command::new("git");
-    git.current_dir(root).args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
+    git.current_dir(root)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let output = git.output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some(

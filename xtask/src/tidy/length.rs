@@ -36,10 +36,7 @@ pub(super) fn too_long_functions(sources: &[SourceFile]) -> Vec<Violation> {
             (_, true) => python_functions(&file.text),
             _ => continue,
         };
-        for function in functions
-            .iter()
-            .filter(|function| function.lines >= FUNCTION_LIMIT)
-        {
+        for function in functions.iter().filter(|function| function.lines >= FUNCTION_LIMIT) {
             let Function { name, lines, .. } = function;
             let sentence = format!("`{name}` has {lines} lines, the limit is {FUNCTION_LIMIT}");
             found.push(Violation::new(file, function.line, sentence));
@@ -52,13 +49,7 @@ fn measured(sources: &[SourceFile]) -> impl Iterator<Item = (&SourceFile, usize)
     sources
         .iter()
         .filter(|file| file.is_rust() || file.is_python())
-        .filter(|file| {
-            !file
-                .text
-                .lines()
-                .take(10)
-                .any(|line| line.contains(TABLE_MARK))
-        })
+        .filter(|file| !file.text.lines().take(10).any(|line| line.contains(TABLE_MARK)))
         .map(|file| (file, file.text.lines().count()))
 }
 
@@ -134,10 +125,7 @@ pub(super) fn python_functions(text: &str) -> Vec<Function> {
     let mut found = Vec::new();
     for (index, (line, quoted)) in lines.iter().enumerate() {
         let code = line.trim_start();
-        let rest = code
-            .strip_prefix("async ")
-            .unwrap_or(code)
-            .strip_prefix("def ");
+        let rest = code.strip_prefix("async ").unwrap_or(code).strip_prefix("def ");
         let Some(rest) = rest.filter(|_| !quoted) else {
             continue;
         };
@@ -189,18 +177,12 @@ mod tests {
     use super::*;
 
     fn lengths(functions: &[Function]) -> Vec<(&str, usize, usize)> {
-        functions
-            .iter()
-            .map(|f| (f.name.as_str(), f.line, f.lines))
-            .collect()
+        functions.iter().map(|f| (f.name.as_str(), f.line, f.lines)).collect()
     }
 
     fn rust(body_lines: usize) -> SourceFile {
         let body = "    let _ = \"}\"; // }\n".repeat(body_lines);
-        SourceFile::new(
-            "a.rs",
-            &format!("//! doc\nfn long() {{\n{body}}}\nfn short() {{}}\n"),
-        )
+        SourceFile::new("a.rs", &format!("//! doc\nfn long() {{\n{body}}}\nfn short() {{}}\n"))
     }
 
     #[test]
@@ -219,10 +201,7 @@ mod tests {
         assert!(too_long_functions(&[rust(97)]).is_empty());
         let found = too_long_functions(&[rust(98)]);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            found[0].to_string(),
-            "a.rs:2: `long` has 100 lines, the limit is 100"
-        );
+        assert_eq!(found[0].to_string(), "a.rs:2: `long` has 100 lines, the limit is 100");
     }
 
     #[test]
@@ -236,10 +215,7 @@ mod tests {
 
     #[test]
     fn a_long_python_function_stops() {
-        let long = format!(
-            "def long(\n    a,\n) -> int:\n{}\nx = 1\n",
-            "    a += 1\n".repeat(97)
-        );
+        let long = format!("def long(\n    a,\n) -> int:\n{}\nx = 1\n", "    a += 1\n".repeat(97));
         let found = too_long_functions(&[SourceFile::new("a.py", &long)]);
         assert_eq!(found.len(), 1);
     }

@@ -10,10 +10,7 @@ const DIRECTION: &[(&str, Option<&[&str]>)] = &[
     ("atoll-core", Some(&[])),
     ("atoll-jail", Some(&["atoll-core"])),
     ("atoll-guest", Some(&["atoll-core", "atoll-jail"])),
-    (
-        "atoll-engine",
-        Some(&["atoll-core", "atoll-jail", "atoll-guest"]),
-    ),
+    ("atoll-engine", Some(&["atoll-core", "atoll-jail", "atoll-guest"])),
     ("atoll", None),
 ];
 
@@ -23,15 +20,9 @@ const WITHOUT_TOKIO: &[&str] = &["atoll-core", "atoll-jail", "atoll-guest"];
 pub(super) fn lints_inherited(sources: &[SourceFile]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, manifest) in members(sources) {
-        let lints = manifest
-            .get("lints")
-            .and_then(|lints| lints.get("workspace"));
+        let lints = manifest.get("lints").and_then(|lints| lints.get("workspace"));
         if lints.and_then(toml::Value::as_bool) != Some(true) {
-            found.push(Violation::new(
-                file,
-                1,
-                "needs `[lints]` with `workspace = true`",
-            ));
+            found.push(Violation::new(file, 1, "needs `[lints]` with `workspace = true`"));
         }
     }
     found
@@ -44,16 +35,9 @@ pub(super) fn no_tokio(sources: &[SourceFile]) -> Vec<Violation> {
         if !WITHOUT_TOKIO.contains(&name) {
             continue;
         }
-        for dependency in dependencies(&manifest)
-            .iter()
-            .filter(|name| *name == "tokio")
-        {
+        for dependency in dependencies(&manifest).iter().filter(|name| *name == "tokio") {
             let sentence = format!("`{name}` must not depend on `{dependency}`");
-            found.push(Violation::new(
-                file,
-                line_naming(file, dependency),
-                sentence,
-            ));
+            found.push(Violation::new(file, line_naming(file, dependency), sentence));
         }
     }
     found
@@ -76,11 +60,7 @@ pub(super) fn direction(sources: &[SourceFile]) -> Vec<Violation> {
             let ours = dependency == "atoll" || dependency.starts_with("atoll-");
             if ours && !allowed.contains(&dependency.as_str()) {
                 let sentence = format!("`{name}` must not depend on `{dependency}`");
-                found.push(Violation::new(
-                    file,
-                    line_naming(file, &dependency),
-                    sentence,
-                ));
+                found.push(Violation::new(file, line_naming(file, &dependency), sentence));
             }
         }
     }
@@ -97,9 +77,7 @@ fn members(sources: &[SourceFile]) -> impl Iterator<Item = (&SourceFile, Table)>
 }
 
 fn package_name(manifest: &Table) -> &str {
-    let name = manifest
-        .get("package")
-        .and_then(|package| package.get("name"));
+    let name = manifest.get("package").and_then(|package| package.get("name"));
     name.and_then(toml::Value::as_str).unwrap_or("")
 }
 
@@ -113,10 +91,7 @@ fn dependencies(manifest: &Table) -> Vec<String> {
     for table in tables {
         for list in KINDS.iter().filter_map(|kind| table.get(*kind)?.as_table()) {
             for (key, value) in list {
-                let real = value
-                    .get("package")
-                    .and_then(toml::Value::as_str)
-                    .unwrap_or(key);
+                let real = value.get("package").and_then(toml::Value::as_str).unwrap_or(key);
                 names.push(real.to_owned());
             }
         }
@@ -178,11 +153,7 @@ mod tests {
     #[test]
     fn dependencies_against_the_direction_stop() {
         let uses = |name: &str, other: &str| {
-            direction(&manifest(
-                name,
-                &format!("[dependencies]\n{other}.workspace = true"),
-            ))
-            .len()
+            direction(&manifest(name, &format!("[dependencies]\n{other}.workspace = true"))).len()
         };
         assert_eq!(uses("atoll-core", "atoll-jail"), 1);
         assert_eq!(uses("atoll-jail", "atoll-guest"), 1);

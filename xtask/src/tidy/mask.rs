@@ -138,13 +138,11 @@ pub(super) fn is_word(c: char) -> bool {
 
 /// Byte offsets at which `word` stands alone, neither preceded nor followed by a word character.
 pub(super) fn find_word<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    text.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let before = text[..*at].chars().next_back();
-            let after = text[at + word.len()..].chars().next();
-            !before.is_some_and(is_word) && !after.is_some_and(is_word)
-        })
+    text.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = text[..*at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
 }
 
 /// The line, counted from 1, on which a byte offset lies.
@@ -157,10 +155,7 @@ mod tests {
     use super::*;
 
     fn words(source: &str) -> String {
-        mask(source)
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
+        mask(source).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

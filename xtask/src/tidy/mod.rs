@@ -105,10 +105,7 @@ mod tests {
                 "tests/c.rs",
                 &format!("//! doc\nfn c() {{{}fork();}}", "\n".repeat(200)),
             ),
-            SourceFile::new(
-                "docs/d.md",
-                &format!("/{}/x {}", "root", concat!("FIX", "ME")),
-            ),
+            SourceFile::new("docs/d.md", &format!("/{}/x {}", "root", concat!("FIX", "ME"))),
         ];
         assert_eq!(check(&sources).len(), 11);
     }
@@ -116,9 +113,6 @@ mod tests {
     #[test]
     fn a_violation_is_one_line() {
         let file = SourceFile::new("a/b.rs", "");
-        assert_eq!(
-            Violation::new(&file, 7, "is wrong").to_string(),
-            "a/b.rs:7: is wrong"
-        );
+        assert_eq!(Violation::new(&file, 7, "is wrong").to_string(), "a/b.rs:7: is wrong");
     }
 }

@@ -44,10 +44,7 @@ pub(super) fn process_making(sources: &[SourceFile]) -> Vec<Violation> {
     found
 }
 
-fn outside<'a>(
-    sources: &'a [SourceFile],
-    dir: &'a str,
-) -> impl Iterator<Item = &'a SourceFile> + 'a {
+fn outside<'a>(sources: &'a [SourceFile], dir: &'a str) -> impl Iterator<Item = &'a SourceFile> + 'a {
     sources
         .iter()
         .filter(move |file| file.is_rust() && !file.path.starts_with(dir))
@@ -72,10 +69,7 @@ mod tests {
 
     #[test]
     fn a_file_without_a_doc_line_stops() {
-        assert_eq!(
-            lines(first_line_is_a_doc, "a.rs", "use std::fmt;\n//! late"),
-            [1]
-        );
+        assert_eq!(lines(first_line_is_a_doc, "a.rs", "use std::fmt;\n//! late"), [1]);
         assert!(lines(first_line_is_a_doc, "a.rs", "//! what it is").is_empty());
         assert!(lines(first_line_is_a_doc, "a.py", "import os").is_empty());
     }
@@ -83,14 +77,8 @@ mod tests {
     #[test]
     fn the_keyword_outside_of_the_fence_stops() {
         let text = "//! doc\nfn a() { unsafe { b() } }\n#[unsafe(no_mangle)]\nfn c() {}";
-        assert_eq!(
-            lines(fenced_keyword, "crates/atoll-jail/src/lib.rs", text),
-            [2, 3]
-        );
-        assert_eq!(
-            lines(fenced_keyword, "crates/atoll-core/src/lib.rs", text),
-            [2, 3]
-        );
+        assert_eq!(lines(fenced_keyword, "crates/atoll-jail/src/lib.rs", text), [2, 3]);
+        assert_eq!(lines(fenced_keyword, "crates/atoll-core/src/lib.rs", text), [2, 3]);
         assert!(lines(fenced_keyword, "crates/atoll-jail/src/sys/mount.rs", text).is_empty());
     }
 
@@ -103,10 +91,7 @@ mod tests {
     #[test]
     fn process_making_outside_of_the_jail_stops() {
         let text = "a::fork();\nb::clone3(x);\nc.pre_exec(d);\nprefork(); fork; // fork()";
-        assert_eq!(
-            lines(process_making, "crates/atoll-engine/src/a.rs", text),
-            [1, 2, 3]
-        );
+        assert_eq!(lines(process_making, "crates/atoll-engine/src/a.rs", text), [1, 2, 3]);
         assert!(lines(process_making, "crates/atoll-jail/src/a.rs", text).is_empty());
     }
 }

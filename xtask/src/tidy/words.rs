@@ -11,11 +11,7 @@ const MACHINE_DIRS: [&str; 2] = ["root", "work"];
 /// On the same line: the path is meant, for example what an escape probe tries to read.
 const PATH_MARK: &str = "tidy: allow-path";
 
-const UNFINISHED_WORDS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("XX", "X"),
-];
+const UNFINISHED_WORDS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const UNFINISHED_CALLS: [&str; 3] = [
     concat!("to", "do!("),
     concat!("unimplemen", "ted!("),
@@ -39,13 +35,10 @@ pub(super) fn unfinished(sources: &[SourceFile]) -> Vec<Violation> {
     let mut found = Vec::new();
     for file in sources {
         for (at, line) in file.lines() {
-            let words = UNFINISHED_WORDS
-                .iter()
-                .filter(|word| find_word(line, word).count() > 0);
+            let words = UNFINISHED_WORDS.iter().filter(|word| find_word(line, word).count() > 0);
             let calls = UNFINISHED_CALLS.iter().filter(|call| line.contains(**call));
             for mark in words.chain(calls) {
-                let sentence =
-                    format!("`{mark}` marks unfinished work; finish it or file an issue");
+                let sentence = format!("`{mark}` marks unfinished work; finish it or file an issue");
                 found.push(Violation::new(file, at, sentence));
             }
         }

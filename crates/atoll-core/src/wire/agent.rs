@@ -13,7 +13,12 @@ pub const MAX_MESSAGE_BYTES: usize = 128 << 10;
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
     /// Start a locked-down process. Descriptors beside it become 0, 1, 2, 3 … of the process.
-    Spawn { process: u32, argv: Vec<String>, env: BTreeMap<String, String>, cwd: String },
+    Spawn {
+        process: u32,
+        argv: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: String,
+    },
     /// Signal a process and all of its group.
     Signal { process: u32, signal: i32 },
     /// Walk a directory and hand over its regular files.
@@ -34,20 +39,45 @@ pub enum FromAgent {
     /// PID 1 is up and locked down; the sandbox can take contexts.
     Ready,
     /// A pidfd comes beside it.
-    Spawned { process: u32 },
-    SpawnFailed { process: u32, message: String },
-    Exited { process: u32, code: Option<i32>, signal: Option<i32> },
+    Spawned {
+        process: u32,
+    },
+    SpawnFailed {
+        process: u32,
+        message: String,
+    },
+    Exited {
+        process: u32,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// A regular file below the directory that was asked for; an open descriptor comes beside it.
-    File { path: String, size: u64 },
+    File {
+        path: String,
+        size: u64,
+    },
     /// Something below the directory that is not handed over, and why.
-    Skipped { path: String, why: String },
-    Collected { complete: bool },
-    Scratch { free_bytes: u64, free_inodes: u64 },
-    Usage { memory_bytes: u64, cpu_ms: u64 },
+    Skipped {
+        path: String,
+        why: String,
+    },
+    Collected {
+        complete: bool,
+    },
+    Scratch {
+        free_bytes: u64,
+        free_inodes: u64,
+    },
+    Usage {
+        memory_bytes: u64,
+        cpu_ms: u64,
+    },
 }
 
 pub fn encode<T: Serialize>(message: &T) -> Option<Vec<u8>> {
-    serde_json::to_vec(message).ok().filter(|body| body.len() <= MAX_MESSAGE_BYTES)
+    serde_json::to_vec(message)
+        .ok()
+        .filter(|body| body.len() <= MAX_MESSAGE_BYTES)
 }
 
 /// Reads one message. Anything that does not fit the list is `None`, never a panic.
@@ -61,14 +91,20 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_went() {
-        let message = ToAgent::Collect { dir: "/data/output".into(), max_files: 9 };
+        let message = ToAgent::Collect {
+            dir: "/data/output".into(),
+            max_files: 9,
+        };
         assert_eq!(parse(&encode(&message).unwrap()), Some(message));
         assert_eq!(parse::<FromAgent>(b"{\"type\":\"exited\"}"), None);
     }
 
     #[test]
     fn a_message_over_the_bound_is_not_sent() {
-        let message = ToAgent::Collect { dir: "x".repeat(MAX_MESSAGE_BYTES), max_files: 1 };
+        let message = ToAgent::Collect {
+            dir: "x".repeat(MAX_MESSAGE_BYTES),
+            max_files: 1,
+        };
         assert_eq!(encode(&message), None);
     }
 }

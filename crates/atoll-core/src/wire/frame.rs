@@ -31,7 +31,11 @@ enum State {
 
 impl FrameReader {
     pub fn new(bound: usize) -> Self {
-        Self { bound, header: Vec::with_capacity(4), state: State::Header }
+        Self {
+            bound,
+            header: Vec::with_capacity(4),
+            state: State::Header,
+        }
     }
 
     /// Lowers or raises the bound for frames that begin from now on.
@@ -87,14 +91,19 @@ impl FrameReader {
                 State::Header
             }
             n if n > self.bound => State::Skip { wanted: n, left: n },
-            n => State::Body { wanted: n, body: Vec::with_capacity(n.min(1 << 16)) },
+            n => State::Body {
+                wanted: n,
+                body: Vec::with_capacity(n.min(1 << 16)),
+            },
         };
     }
 }
 
 /// Puts the length in front of a message that we send.
 pub fn encode(body: &[u8]) -> Option<Vec<u8>> {
-    let length = u32::try_from(body.len()).ok().filter(|_| body.len() <= MAX_FRAME_BYTES)?;
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|_| body.len() <= MAX_FRAME_BYTES)?;
     let mut frame = Vec::with_capacity(body.len() + 4);
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(body);

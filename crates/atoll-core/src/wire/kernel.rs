@@ -8,8 +8,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToKernel<'a> {
-    Run { id: &'a str, code: &'a str, env: &'a BTreeMap<String, String>, silent: bool },
-    Warm { code: &'a str },
+    Run {
+        id: &'a str,
+        code: &'a str,
+        env: &'a BTreeMap<String, String>,
+        silent: bool,
+    },
+    Warm {
+        code: &'a str,
+    },
 }
 
 /// Context to engine.
@@ -17,13 +24,32 @@ pub enum ToKernel<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromKernel {
     /// Native code, before any Python: a step of the lock-down failed and nothing was run.
-    Failed { step: u32, errno: i32 },
+    Failed {
+        step: u32,
+        errno: i32,
+    },
     Ready,
     Warmed,
-    Result { id: String, main: bool, data: Map<String, Value>, chart: Option<Value> },
-    Error { id: String, name: String, value: String, traceback: Vec<String> },
-    Dropped { id: String, bytes: u64 },
-    Done { id: String, exit_code: Option<i32> },
+    Result {
+        id: String,
+        main: bool,
+        data: Map<String, Value>,
+        chart: Option<Value>,
+    },
+    Error {
+        id: String,
+        name: String,
+        value: String,
+        traceback: Vec<String>,
+    },
+    Dropped {
+        id: String,
+        bytes: u64,
+    },
+    Done {
+        id: String,
+        exit_code: Option<i32>,
+    },
 }
 
 /// Reads one frame of a context. Anything that does not fit the list is `None`, never a panic.
@@ -38,8 +64,20 @@ mod tests {
     #[test]
     fn known_messages_are_read_and_others_refused() {
         let done = parse(br#"{"type":"done","id":"e","exit_code":null,"count":3}"#);
-        assert_eq!(done, Some(FromKernel::Done { id: "e".into(), exit_code: None }));
-        for bad in [&b"{}"[..], b"[]", b"\xff", b"{\"type\":\"run\"}", b"{\"type\":\"done\",\"id\":5}"] {
+        assert_eq!(
+            done,
+            Some(FromKernel::Done {
+                id: "e".into(),
+                exit_code: None
+            })
+        );
+        for bad in [
+            &b"{}"[..],
+            b"[]",
+            b"\xff",
+            b"{\"type\":\"run\"}",
+            b"{\"type\":\"done\",\"id\":5}",
+        ] {
             assert_eq!(parse(bad), None);
         }
     }

@@ -79,7 +79,10 @@ impl Context {
             match self.next().await {
                 Happened::Said(FromKernel::Ready) | Happened::Status(_) => return Ok(()),
                 Happened::Said(FromKernel::Failed { step, errno }) => {
-                    return Err(format!("step {step} of the lock-down failed: {}", Errno::from_raw_os_error(errno)));
+                    return Err(format!(
+                        "step {step} of the lock-down failed: {}",
+                        Errno::from_raw_os_error(errno)
+                    ));
                 }
                 Happened::Gone => {
                     self.drain().iter().for_each(|left| take_words(&mut words, left));
@@ -114,7 +117,15 @@ impl Context {
         self.happened.clear();
         self.frames.set_bound(bound.min(MAX_FRAME_BYTES));
         match self.interpreter {
-            Interpreter::Python => self.send(&ToKernel::Run { id, code, env, silent: false }).await,
+            Interpreter::Python => {
+                self.send(&ToKernel::Run {
+                    id,
+                    code,
+                    env,
+                    silent: false,
+                })
+                .await
+            }
             Interpreter::Bash => self.write(&[code.as_bytes(), b"\0"].concat()).await,
         }
     }
@@ -149,9 +160,10 @@ impl Context {
     /// What is in the pipes now, without waiting: called when an execution has ended.
     pub(crate) fn drain(&mut self) -> Vec<Happened> {
         let mut left = Vec::new();
-        for (pipe, wrap) in
-            [(&self.stdout, Happened::Stdout as fn(Vec<u8>) -> Happened), (&self.stderr, Happened::Stderr)]
-        {
+        for (pipe, wrap) in [
+            (&self.stdout, Happened::Stdout as fn(Vec<u8>) -> Happened),
+            (&self.stderr, Happened::Stderr),
+        ] {
             for _ in 0..MAX_DRAIN {
                 match pipe.as_ref().map(read_now) {
                     Some(Ok(bytes)) if !bytes.is_empty() => left.push(wrap(bytes)),
@@ -215,9 +227,13 @@ fn take_words(words: &mut crate::capture::Capture, happened: &Happened) {
 
 /// The next piece of a pipe or socket; `None` at its end. A pipe that was closed before never answers.
 async fn read(source: Option<&AsyncFd<OwnedFd>>) -> Option<Vec<u8>> {
-    let Some(source) = source else { return std::future::pending().await };
+    let Some(source) = source else {
+        return std::future::pending().await;
+    };
     loop {
-        let Ok(mut guard) = source.readable().await else { return None };
+        let Ok(mut guard) = source.readable().await else {
+            return None;
+        };
         match read_now(source) {
             Ok(bytes) if bytes.is_empty() => return None,
             Ok(bytes) => return Some(bytes),

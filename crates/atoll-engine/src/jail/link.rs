@@ -26,7 +26,11 @@ pub enum JailError {
     #[error("cannot talk to the jailer")]
     Channel(#[source] ChannelError),
     #[error("this host cannot build the wall `{layer}`: {message}")]
-    NoWall { layer: String, message: String, fix: String },
+    NoWall {
+        layer: String,
+        message: String,
+        fix: String,
+    },
     #[error("the interpreter of the template did not start: {0}")]
     Zygote(String),
     #[error("the sandbox could not be made: {0}")]
@@ -89,10 +93,15 @@ impl Link {
             exited.send_replace(true);
         });
         let channel = Arc::new(watch(ours)?);
-        let hello =
-            ToJailer::Hello { generation: GENERATION, instance: instance.to_owned(), run_dir: run_dir.to_owned() };
+        let hello = ToJailer::Hello {
+            generation: GENERATION,
+            instance: instance.to_owned(),
+            run_dir: run_dir.to_owned(),
+        };
         send_on(&channel, &hello, &[]).await?;
-        let (answer, _) = receive_on(&channel).await.map_err(|_| JailError::Gone(tail(&complaints)))?;
+        let (answer, _) = receive_on(&channel)
+            .await
+            .map_err(|_| JailError::Gone(tail(&complaints)))?;
         let host = match answer {
             FromJailer::Hello { host } => host,
             FromJailer::NoWall { layer, message, fix } => return Err(JailError::NoWall { layer, message, fix }),
@@ -100,7 +109,14 @@ impl Link {
         };
         let routes = Routes::default();
         tokio::spawn(route(Arc::clone(&channel), routes.clone()));
-        Ok(Self { channel, routes, host, jailer_pid, complaints, exit })
+        Ok(Self {
+            channel,
+            routes,
+            host,
+            jailer_pid,
+            complaints,
+            exit,
+        })
     }
 
     pub(crate) async fn send(&self, message: &ToJailer, fds: &[BorrowedFd<'_>]) -> Result<(), JailError> {
@@ -128,7 +144,14 @@ impl Link {
     ) -> Result<watch::Receiver<ZygoteState>, JailError> {
         let (sender, receiver) = watch::channel(ZygoteState::Starting);
         lock(&self.routes.zygotes).insert(template, sender);
-        self.send(&ToJailer::OpenTemplate { template, plan: Box::new(plan) }, &[]).await?;
+        self.send(
+            &ToJailer::OpenTemplate {
+                template,
+                plan: Box::new(plan),
+            },
+            &[],
+        )
+        .await?;
         Ok(receiver)
     }
 
@@ -141,7 +164,9 @@ impl Link {
 
     /// Ends a sandbox without waiting: used when its owner is dropped.
     pub(crate) fn end_without_waiting(&self, sandbox: &SandboxId) {
-        let message = ToJailer::EndSandbox { sandbox: sandbox.clone() };
+        let message = ToJailer::EndSandbox {
+            sandbox: sandbox.clone(),
+        };
         channel::send(self.channel.get_ref(), &message, &[]).ok();
     }
 }
@@ -212,7 +237,10 @@ fn sandbox_of(message: &FromJailer) -> Option<&SandboxId> {
 }
 
 /// Makes a descriptor non-blocking and has the runtime watch it.
-#[expect(deprecated, reason = "an OwnedFd names one open file for all its life, which is what the unsafe successor asks")]
+#[expect(
+    deprecated,
+    reason = "an OwnedFd names one open file for all its life, which is what the unsafe successor asks"
+)]
 pub(super) fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
     rustix::io::ioctl_fionbio(&fd, true).map_err(|errno| JailError::Start(errno.into()))?;
     AsyncFd::new(fd).map_err(JailError::Start)
@@ -266,7 +294,11 @@ fn keep_complaints(stderr: Option<std::process::ChildStderr>) -> Arc<Mutex<Vec<u
         use std::io::Read;
         let mut stderr = stderr;
         let mut piece = [0; 1024];
-        while let Some(count) = stderr.as_mut().and_then(|pipe| pipe.read(&mut piece).ok()).filter(|n| *n > 0) {
+        while let Some(count) = stderr
+            .as_mut()
+            .and_then(|pipe| pipe.read(&mut piece).ok())
+            .filter(|n| *n > 0)
+        {
             let mut bytes = lock(&sink);
             bytes.extend_from_slice(&piece[..count]);
             let excess = bytes.len().saturating_sub(COMPLAINT_BYTES);
@@ -288,5 +320,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Where lock files and spooled inputs of this machine's instances live.
 pub(crate) fn run_dir(home: &Path) -> PathBuf {
-    if rustix::process::geteuid().is_root() { PathBuf::from("/run/atoll") } else { home.join("run") }
+    if rustix::process::geteuid().is_root() {
+        PathBuf::from("/run/atoll")
+    } else {
+        home.join("run")
+    }
 }

@@ -52,17 +52,35 @@ impl JailSandbox {
         let id = SandboxId::from_random(crate::random_bytes());
         let (ours, theirs) = channel::pair().map_err(JailError::Channel)?;
         let events = link.listen(&id);
-        let message = ToJailer::CreateSandbox { sandbox: id.clone(), template, limits };
+        let message = ToJailer::CreateSandbox {
+            sandbox: id.clone(),
+            template,
+            limits,
+        };
         link.send(&message, &[theirs.as_fd()]).await?;
         drop(theirs);
         let agent = watch(ours)?;
-        let mut sandbox =
-            Self { id, stats: Stats::default(), limits, link, events, agent, heard: VecDeque::new(), next_number: 0, ended: false, over: false };
+        let mut sandbox = Self {
+            id,
+            stats: Stats::default(),
+            limits,
+            link,
+            events,
+            agent,
+            heard: VecDeque::new(),
+            next_number: 0,
+            ended: false,
+            over: false,
+        };
         let claimed = !inputs.is_empty();
         if claimed {
             sandbox.ask_claim(limits, inputs).await?;
         }
-        let context = if python { Some(sandbox.ask_python().await?) } else { None };
+        let context = if python {
+            Some(sandbox.ask_python().await?)
+        } else {
+            None
+        };
         sandbox.await_ready().await?;
         if claimed {
             sandbox.await_claim().await?;
@@ -83,7 +101,9 @@ impl JailSandbox {
             // Asked in one go with the sandbox, and refused before it stood.
             (FromJailer::ClaimFailed { message, .. }, _) => return Err(JailError::Claim(message)),
             (FromJailer::ContextFailed { message, .. }, _) => return Err(JailError::Context(message)),
-            (FromJailer::Ended { .. }, _) => return Err(JailError::Sandbox(format!("it ended at once{}", self.link.complaint()))),
+            (FromJailer::Ended { .. }, _) => {
+                return Err(JailError::Sandbox(format!("it ended at once{}", self.link.complaint())));
+            }
             (other, _) => return Err(JailError::Sandbox(format!("unexpected {other:?}"))),
         };
         match self.hear_agent().await? {
@@ -109,7 +129,16 @@ impl JailSandbox {
         let (plans, proofs): (Vec<InputPlan>, Vec<OwnedFd>) = inputs.into_iter().unzip();
         let fds: Vec<BorrowedFd<'_>> = proofs.iter().map(AsFd::as_fd).collect();
         self.limits = limits;
-        self.link.send(&ToJailer::Claim { sandbox: self.id.clone(), limits, inputs: plans }, &fds).await
+        self.link
+            .send(
+                &ToJailer::Claim {
+                    sandbox: self.id.clone(),
+                    limits,
+                    inputs: plans,
+                },
+                &fds,
+            )
+            .await
     }
 
     async fn await_claim(&mut self) -> Result<(), JailError> {
@@ -132,8 +161,21 @@ impl JailSandbox {
         let (stdout, their_stdout) = pipe()?;
         let (stderr, their_stderr) = pipe()?;
         let fds = [their_control.as_fd(), their_stdout.as_fd(), their_stderr.as_fd()];
-        self.link.send(&ToJailer::StartContext { sandbox: self.id.clone(), context: number }, &fds).await?;
-        Ok(AskedContext { number, control, stdout, stderr })
+        self.link
+            .send(
+                &ToJailer::StartContext {
+                    sandbox: self.id.clone(),
+                    context: number,
+                },
+                &fds,
+            )
+            .await?;
+        Ok(AskedContext {
+            number,
+            control,
+            stdout,
+            stderr,
+        })
     }
 
     /// Starts a shell that keeps its state.
@@ -144,14 +186,26 @@ impl JailSandbox {
         let (stderr, their_stderr) = pipe()?;
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
             .map_err(|errno| JailError::Start(errno.into()))?;
-        let argv = ["/bin/bash", "--noprofile", "--norc", "-c", atoll_guest::BASH_DRIVER, "bash"];
+        let argv = [
+            "/bin/bash",
+            "--noprofile",
+            "--norc",
+            "-c",
+            atoll_guest::BASH_DRIVER,
+            "bash",
+        ];
         let spawn = ToAgent::Spawn {
             process: number,
             argv: argv.map(str::to_owned).to_vec(),
             env: env.clone(),
             cwd: "/home/user".into(),
         };
-        let fds = [null.as_fd(), their_stdout.as_fd(), their_stderr.as_fd(), their_control.as_fd()];
+        let fds = [
+            null.as_fd(),
+            their_stdout.as_fd(),
+            their_stderr.as_fd(),
+            their_control.as_fd(),
+        ];
         self.tell_agent(&spawn, &fds).await?;
         drop((their_control, their_stdout, their_stderr));
         let pidfd = match self.hear_agent().await? {
@@ -167,7 +221,9 @@ impl JailSandbox {
 
     /// The walls of a context, read back from the kernel.
     pub(crate) async fn inspect(&mut self, context: &Context) -> Result<Map<String, Value>, JailError> {
-        let message = ToJailer::Inspect { sandbox: self.id.clone() };
+        let message = ToJailer::Inspect {
+            sandbox: self.id.clone(),
+        };
         self.link.send(&message, &[context.pidfd.as_fd()]).await?;
         loop {
             match self.next_event().await? {
@@ -184,7 +240,15 @@ impl JailSandbox {
         match context.interpreter {
             Interpreter::Python => loop {
                 match self.next_event().await {
-                    Ok((FromJailer::ContextExited { context: number, code, signal, .. }, _)) if number == context.number => {
+                    Ok((
+                        FromJailer::ContextExited {
+                            context: number,
+                            code,
+                            signal,
+                            ..
+                        },
+                        _,
+                    )) if number == context.number => {
                         return Ok((code, signal));
                     }
                     Ok((FromJailer::Ended { .. }, _)) | Err(JailError::Over) => return Ok((None, Some(SIGKILL))),
@@ -204,11 +268,25 @@ impl JailSandbox {
     }
 
     pub(crate) async fn signal_group(&self, context: u32, signal: i32) -> Result<(), JailError> {
-        self.tell_agent(&ToAgent::Signal { process: context, signal }, &[]).await
+        self.tell_agent(
+            &ToAgent::Signal {
+                process: context,
+                signal,
+            },
+            &[],
+        )
+        .await
     }
 
     pub(crate) async fn collect(&mut self, dir: &str, max_files: u32) -> Result<Collected, JailError> {
-        self.tell_agent(&ToAgent::Collect { dir: dir.to_owned(), max_files }, &[]).await?;
+        self.tell_agent(
+            &ToAgent::Collect {
+                dir: dir.to_owned(),
+                max_files,
+            },
+            &[],
+        )
+        .await?;
         let mut collected = Collected::default();
         loop {
             match self.hear_agent().await? {
@@ -229,7 +307,14 @@ impl JailSandbox {
     pub(crate) async fn scratch(&mut self) -> Result<(u64, u64), JailError> {
         self.tell_agent(&ToAgent::Scratch, &[]).await?;
         loop {
-            if let (FromAgent::Scratch { free_bytes, free_inodes }, _) = self.hear_agent().await? {
+            if let (
+                FromAgent::Scratch {
+                    free_bytes,
+                    free_inodes,
+                },
+                _,
+            ) = self.hear_agent().await?
+            {
                 return Ok((free_bytes, free_inodes));
             }
         }
@@ -256,7 +341,14 @@ impl JailSandbox {
         if self.over {
             return Ok(());
         }
-        self.link.send(&ToJailer::EndSandbox { sandbox: self.id.clone() }, &[]).await?;
+        self.link
+            .send(
+                &ToJailer::EndSandbox {
+                    sandbox: self.id.clone(),
+                },
+                &[],
+            )
+            .await?;
         loop {
             match self.next_event().await {
                 Ok((FromJailer::Ended { .. }, _)) => return Ok(()),
@@ -275,7 +367,11 @@ impl JailSandbox {
         if self.over {
             return Err(JailError::Over);
         }
-        let event = self.events.recv().await.ok_or_else(|| JailError::Gone(self.link.complaint()))?;
+        let event = self
+            .events
+            .recv()
+            .await
+            .ok_or_else(|| JailError::Gone(self.link.complaint()))?;
         self.over = matches!(event.0, FromJailer::Ended { .. });
         Ok(event)
     }

@@ -110,22 +110,11 @@ pub(super) fn build(
     copy_python(&layout, python)?;
     meter.at(1, 1);
     // 2. An empty environment, then the packages in it.
-    layout
-        .lay_out()
-        .map_err(|source| BuildError::Venv { source })?;
+    layout.lay_out().map_err(|source| BuildError::Venv { source })?;
     let meter = phase("installing packages", 15, 560);
-    install::install(
-        workspace,
-        places,
-        recipe,
-        python,
-        &layout.site_packages(),
-        &meter,
-    )
-    .map_err(|source| BuildError::Install { source })?;
-    layout
-        .move_extras()
-        .map_err(|source| BuildError::Venv { source })?;
+    install::install(workspace, places, recipe, python, &layout.site_packages(), &meter)
+        .map_err(|source| BuildError::Install { source })?;
+    layout.move_extras().map_err(|source| BuildError::Venv { source })?;
     // 3. Byte code, before anything is imported: the imports then prove it.
     let meter = phase("compiling packages", 560, 800);
     compile::compile(workspace, layout.python(workspace.scratch()), &meter)
@@ -143,8 +132,7 @@ pub(super) fn build(
     // 6. Readable by every sandbox; then nothing changes any more, and the digest can be taken.
     tree::open_to_all(&layout.tree).map_err(|source| BuildError::Open { source })?;
     let meter = phase("computing the digest", 920, TOTAL);
-    let digest =
-        digest::digest(&layout.tree, &meter).map_err(|source| BuildError::Digest { source })?;
+    let digest = digest::digest(&layout.tree, &meter).map_err(|source| BuildError::Digest { source })?;
     // 7. The manifest, last: a tree without one is not a template.
     let describe = |source| BuildError::Describe { source };
     let built = Built {
@@ -152,13 +140,9 @@ pub(super) fn build(
         digest,
         env: environment(recipe, &font_paths),
         links,
-        packages: layout
-            .packages()
-            .map_err(|source| BuildError::Venv { source })?,
+        packages: layout.packages().map_err(|source| BuildError::Venv { source })?,
     };
-    Manifest::new(recipe, built)
-        .write(workspace.path())
-        .map_err(describe)
+    Manifest::new(recipe, built).write(workspace.path()).map_err(describe)
 }
 
 fn copy_python(layout: &Layout, python: &Interpreter) -> Result<(), BuildError> {
@@ -194,10 +178,7 @@ mod tests {
     #[test]
     fn the_environment_is_that_of_the_recipe_and_ours() {
         let recipe = super::super::recipe::load(Path::new("/nonexistent"), "python-data").unwrap();
-        let env = environment(
-            &recipe,
-            &["/opt/atoll/a.otf".into(), "/opt/atoll/b.otf".into()],
-        );
+        let env = environment(&recipe, &["/opt/atoll/a.otf".into(), "/opt/atoll/b.otf".into()]);
         assert_eq!(env["OPENBLAS_NUM_THREADS"], "1");
         assert_eq!(env["HOME"], "/home/user");
         assert_eq!(env["ATOLL_FONTS"], "/opt/atoll/a.otf:/opt/atoll/b.otf");

@@ -24,30 +24,14 @@ pub enum CompileError {
 }
 
 /// `python` runs the interpreter that will load the code of `parts`; their `root` is seen as `inside`.
-pub(super) fn command(
-    mut python: Command,
-    root: &Path,
-    inside: &str,
-    parts: &[PathBuf],
-) -> Command {
-    python.args([
-        "-m",
-        "compileall",
-        "-j",
-        "2",
-        "--invalidation-mode",
-        "unchecked-hash",
-    ]);
+pub(super) fn command(mut python: Command, root: &Path, inside: &str, parts: &[PathBuf]) -> Command {
+    python.args(["-m", "compileall", "-j", "2", "--invalidation-mode", "unchecked-hash"]);
     python.arg("-s").arg(root).args(["-p", inside]).args(parts);
     python
 }
 
 /// Compiles all modules of the tree, but not the programs beside them. Packages may carry files that no Python can read; those stay as they are.
-pub(super) fn compile(
-    workspace: &Workspace,
-    python: Command,
-    meter: &Meter<'_>,
-) -> Result<(), CompileError> {
+pub(super) fn compile(workspace: &Workspace, python: Command, meter: &Meter<'_>) -> Result<(), CompileError> {
     let root = workspace.tree();
     let sources = tree::walk(&root).map_err(|source| CompileError::Count { source })?;
     let total = tree::count(&sources, "py");
@@ -61,11 +45,7 @@ pub(super) fn compile(
         meter.at(heard.compiled, total);
     });
     match result {
-        Err(ToolError::Failed { status, .. })
-            if status.code() == Some(1) && heard.only_bad_sources() =>
-        {
-            Ok(())
-        }
+        Err(ToolError::Failed { status, .. }) if status.code() == Some(1) && heard.only_bad_sources() => Ok(()),
         other => other.map_err(|source| CompileError::Compile { source }),
     }
 }
@@ -101,20 +81,11 @@ mod tests {
     fn code_is_compiled_with_the_path_of_the_inside() {
         let (_home, workspace) = workspace("x");
         fs::create_dir_all(workspace.tree().join("venv/lib")).unwrap();
-        fs::write(
-            workspace.tree().join("venv/lib/m.py"),
-            "def f():\n    pass\n",
-        )
-        .unwrap();
+        fs::write(workspace.tree().join("venv/lib/m.py"), "def f():\n    pass\n").unwrap();
         fs::write(workspace.tree().join("venv/lib/bad.py"), "print 'old'\n").unwrap();
         let python = || venv::isolated(Path::new("/usr/bin/python3"), workspace.scratch());
         let record = Record::default();
-        compile(
-            &workspace,
-            python(),
-            &Meter::start(&record, "compiling", 0, 10),
-        )
-        .unwrap();
+        compile(&workspace, python(), &Meter::start(&record, "compiling", 0, 10)).unwrap();
         let cache = fs::read_dir(workspace.tree().join("venv/lib/__pycache__")).unwrap();
         let code: Vec<_> = cache.map(|entry| entry.unwrap().path()).collect();
         assert_eq!(code.len(), 1, "{code:?}");
@@ -131,11 +102,7 @@ mod tests {
         fs::create_dir_all(workspace.tree()).unwrap();
         let python = venv::isolated(Path::new("/bin/false"), workspace.scratch());
         let record = Record::default();
-        let result = compile(
-            &workspace,
-            python,
-            &Meter::start(&record, "compiling", 0, 10),
-        );
+        let result = compile(&workspace, python, &Meter::start(&record, "compiling", 0, 10));
         assert!(matches!(result, Err(CompileError::Compile { .. })));
     }
 

@@ -59,11 +59,7 @@ pub(super) fn digest(root: &Path, meter: &Meter<'_>) -> Result<TreeDigest, Diges
     })
 }
 
-fn hash_all(
-    root: &Path,
-    entries: &[Entry],
-    meter: &Meter<'_>,
-) -> Result<Vec<Vec<u8>>, DigestError> {
+fn hash_all(root: &Path, entries: &[Entry], meter: &Meter<'_>) -> Result<Vec<Vec<u8>>, DigestError> {
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<Vec<u8>>, DigestError> {
         let mut lines = Vec::new();
@@ -154,11 +150,7 @@ mod tests {
         let mut changed = |what: &str| assert!(seen.insert(of(dir.path()).digest), "{what}");
         fs::write(dir.path().join("f3"), "yyy").unwrap();
         changed("content");
-        fs::set_permissions(
-            dir.path().join("f3"),
-            std::fs::Permissions::from_mode(0o755),
-        )
-        .unwrap();
+        fs::set_permissions(dir.path().join("f3"), std::fs::Permissions::from_mode(0o755)).unwrap();
         changed("mode");
         fs::remove_file(dir.path().join("link")).unwrap();
         symlink("f2", dir.path().join("link")).unwrap();

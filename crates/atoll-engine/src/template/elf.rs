@@ -36,9 +36,7 @@ pub(super) fn set_library_path(bytes: &mut [u8], foreign: &str, new: &str) -> Re
             });
         }
         text.fill(0);
-        text.iter_mut()
-            .zip(new.bytes())
-            .for_each(|(to, from)| *to = from);
+        text.iter_mut().zip(new.bytes()).for_each(|(to, from)| *to = from);
     }
     Ok(())
 }
@@ -86,9 +84,7 @@ fn library_paths(bytes: &[u8]) -> Result<Vec<usize>, ElfError> {
     let Some((_, table)) = entries.iter().find(|(tag, _)| *tag == DT_STRTAB) else {
         return Err(ElfError::Malformed);
     };
-    let wanted = entries
-        .iter()
-        .filter(|(tag, _)| matches!(*tag, DT_RPATH | DT_RUNPATH));
+    let wanted = entries.iter().filter(|(tag, _)| matches!(*tag, DT_RPATH | DT_RUNPATH));
     let address = |value: u64| table.checked_add(value).ok_or(ElfError::Malformed);
     wanted
         .map(|(_, value)| file_offset(&segments, address(*value)?))
@@ -121,14 +117,8 @@ fn segments(bytes: &[u8]) -> Result<Vec<Segment>, ElfError> {
 fn entries(bytes: &[u8], dynamic: &Segment) -> Result<Vec<(u64, u64)>, ElfError> {
     let mut found = Vec::new();
     for index in 0..dynamic.size / 16 {
-        let at = dynamic
-            .offset
-            .checked_add(index * 16)
-            .ok_or(ElfError::Malformed)?;
-        let (tag, value) = (
-            number(bytes, at, 8)?,
-            number(bytes, at.saturating_add(8), 8)?,
-        );
+        let at = dynamic.offset.checked_add(index * 16).ok_or(ElfError::Malformed)?;
+        let (tag, value) = (number(bytes, at, 8)?, number(bytes, at.saturating_add(8), 8)?);
         if tag == 0 {
             break;
         }
@@ -152,17 +142,12 @@ fn number(bytes: &[u8], at: u64, width: usize) -> Result<u64, ElfError> {
     let at = usize::try_from(at).map_err(|_| ElfError::Malformed)?;
     let end = at.checked_add(width).ok_or(ElfError::Malformed)?;
     let part = bytes.get(at..end).ok_or(ElfError::Malformed)?;
-    Ok(part
-        .iter()
-        .rev()
-        .fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    Ok(part.iter().rev().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
 }
 
 fn c_length(bytes: &[u8], at: usize) -> Result<usize, ElfError> {
     let rest = bytes.get(at..).ok_or(ElfError::Malformed)?;
-    rest.iter()
-        .position(|byte| *byte == 0)
-        .ok_or(ElfError::Malformed)
+    rest.iter().position(|byte| *byte == 0).ok_or(ElfError::Malformed)
 }
 
 #[cfg(test)]
@@ -172,24 +157,16 @@ mod tests {
     /// A file of headers, one loaded segment at address 0x1000, and a library path.
     fn elf(path: &str) -> Vec<u8> {
         let mut bytes = vec![0; 512];
-        let mut put =
-            |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         put(32, 64);
         put(54, 56 | 2 << 16);
-        for (at, kind, offset, address, size) in
-            [(64, 1, 0, 0x1000, 512), (120, 2, 200, 0x10c8, 48)]
-        {
+        for (at, kind, offset, address, size) in [(64, 1, 0, 0x1000, 512), (120, 2, 200, 0x10c8, 48)] {
             put(at, kind);
             put(at + 8, offset);
             put(at + 16, address);
             put(at + 32, size);
         }
-        for (at, value) in [
-            (200, DT_STRTAB),
-            (208, 0x1000 + 300),
-            (216, DT_RUNPATH),
-            (224, 4),
-        ] {
+        for (at, value) in [(200, DT_STRTAB), (208, 0x1000 + 300), (216, DT_RUNPATH), (224, 4)] {
             put(at, value);
         }
         bytes[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -223,18 +200,11 @@ mod tests {
     fn damaged_files_are_refused_and_never_panic() {
         let whole = elf("/home/someone/py/lib");
         for length in 0..whole.len() {
-            drop(set_library_path(
-                &mut whole[..length].to_vec(),
-                "/home",
-                "x",
-            ));
+            drop(set_library_path(&mut whole[..length].to_vec(), "/home", "x"));
         }
         let mut wild = whole;
         wild[32..40].fill(0xff);
-        assert_eq!(
-            set_library_path(&mut wild, "/home", "x"),
-            Err(ElfError::Malformed)
-        );
+        assert_eq!(set_library_path(&mut wild, "/home", "x"), Err(ElfError::Malformed));
     }
 
     #[test]

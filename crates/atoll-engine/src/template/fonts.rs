@@ -56,15 +56,8 @@ pub(super) fn inside(layout: &Layout, fonts: &[String]) -> Result<Vec<String>, F
 }
 
 /// Makes the list, if there is a matplotlib, and says which link a home needs.
-pub(super) fn make_list(
-    workspace: &Workspace,
-    layout: &Layout,
-) -> Result<Vec<(String, String)>, FontsError> {
-    if !layout
-        .site_packages()
-        .join("matplotlib/font_manager.py")
-        .is_file()
-    {
+pub(super) fn make_list(workspace: &Workspace, layout: &Layout) -> Result<Vec<(String, String)>, FontsError> {
+    if !layout.site_packages().join("matplotlib/font_manager.py").is_file() {
         return Ok(Vec::new());
     }
     let cache = workspace.scratch().join("fonts");
@@ -76,11 +69,7 @@ pub(super) fn make_list(
     workspace.hold(&mut command);
     tool::run(command, &mut |_: &str| {}).map_err(|source| FontsError::Make { source })?;
     let made = find(&cache)?;
-    let name = made
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
     place(&made, &layout.tree, &name).map_err(|error| match error {
         PlaceError::Io(source) => FontsError::Move { source },
         PlaceError::Json(source) => FontsError::Unknown { source },
@@ -111,8 +100,7 @@ enum PlaceError {
 
 fn place(made: &Path, tree: &Path, name: &str) -> Result<(), PlaceError> {
     let text = fs::read_to_string(made).map_err(PlaceError::Io)?;
-    let mut list: Value =
-        serde_json::from_str(&text).map_err(|error| PlaceError::Json(Some(error)))?;
+    let mut list: Value = serde_json::from_str(&text).map_err(|error| PlaceError::Json(Some(error)))?;
     if !rewrite(&mut list, tree) {
         return Err(PlaceError::Json(None));
     }
@@ -147,10 +135,7 @@ fn rewrite(list: &mut Value, tree: &Path) -> bool {
 
 /// The list is in no order, but of two equal fonts the first is taken: matplotlib's own before those of the host.
 fn place_in_list(font: &Value) -> (bool, String, String) {
-    let path = font
-        .get("fname")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let path = font.get("fname").and_then(Value::as_str).unwrap_or_default();
     (path.starts_with('/'), path.to_owned(), font.to_string())
 }
 
@@ -200,10 +185,7 @@ mod tests {
     #[test]
     fn another_kind_of_list_is_refused() {
         assert!(!rewrite(&mut json!({"fonts": []}), Path::new("/t")));
-        assert!(!rewrite(
-            &mut json!({"ttflist": [], "afmlist": []}),
-            Path::new("/t")
-        ));
+        assert!(!rewrite(&mut json!({"ttflist": [], "afmlist": []}), Path::new("/t")));
     }
 
     #[test]
@@ -213,10 +195,7 @@ mod tests {
         layout.lay_out().unwrap();
         fs::write(layout.site_packages().join("f.otf"), "").unwrap();
         let paths = inside(&layout, &["f.otf".to_owned()]).unwrap();
-        assert_eq!(
-            paths,
-            ["/opt/atoll/venv/lib/python3.12/site-packages/f.otf"]
-        );
+        assert_eq!(paths, ["/opt/atoll/venv/lib/python3.12/site-packages/f.otf"]);
         assert!(matches!(
             inside(&layout, &["g.otf".to_owned()]),
             Err(FontsError::NoFont { .. })

@@ -82,10 +82,7 @@ pub(super) fn install(
     let lock = workspace.scratch().join("requirements.lock");
     fs::write(&lock, &recipe.lock).map_err(|source| InstallError::WriteLock { source })?;
     let mut command = command(&find(places, python)?, &python.executable, to);
-    command
-        .arg("-r")
-        .arg(&lock)
-        .env("TMPDIR", workspace.scratch());
+    command.arg("-r").arg(&lock).env("TMPDIR", workspace.scratch());
     workspace.hold(&mut command);
     let mut watch = Watch {
         meter,
@@ -180,10 +177,8 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     fn report(&self, unpacked: usize) {
-        self.meter.at(
-            self.fetched.min(self.expected) + unpacked,
-            2 * self.expected,
-        );
+        self.meter
+            .at(self.fetched.min(self.expected) + unpacked, 2 * self.expected);
     }
 
     /// `pip` unpacks below its temporary directory and moves everything at the end; `uv` unpacks in place.
@@ -191,20 +186,14 @@ impl Watch<'_> {
         let staged = children(self.scratch)
             .into_iter()
             .filter(|path| path.join("lib/python").is_dir());
-        staged
-            .map(|path| unpacked_in(&path.join("lib/python")))
-            .sum::<usize>()
-            + unpacked_in(self.to)
+        staged.map(|path| unpacked_in(&path.join("lib/python"))).sum::<usize>() + unpacked_in(self.to)
     }
 }
 
 impl Listener for Watch<'_> {
     fn line(&mut self, text: &str) {
         let text = text.trim_start();
-        if ["Collecting ", "Downloaded "]
-            .iter()
-            .any(|word| text.starts_with(word))
-        {
+        if ["Collecting ", "Downloaded "].iter().any(|word| text.starts_with(word)) {
             self.fetched += 1;
             self.report(0);
         }
@@ -226,10 +215,7 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();
     };
-    entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .collect()
+    entries.filter_map(Result::ok).map(|entry| entry.path()).collect()
 }
 
 fn unpacked_in(directory: &Path) -> usize {
@@ -245,10 +231,7 @@ mod tests {
 
     fn words(command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
-        words
-            .map(|word| word.to_string_lossy())
-            .collect::<Vec<_>>()
-            .join(" ")
+        words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -261,11 +244,7 @@ mod tests {
                 runner: "/usr/bin/python3".into(),
             },
         ] {
-            let text = words(&command(
-                &installer,
-                Path::new("/usr/bin/python3.12"),
-                Path::new("/t"),
-            ));
+            let text = words(&command(&installer, Path::new("/usr/bin/python3.12"), Path::new("/t")));
             assert!(
                 text.contains("--require-hashes --only-binary :all: --no-deps --target /t"),
                 "{text}"
@@ -284,32 +263,18 @@ mod tests {
         let mut bare = python;
         bare.pip = false;
         let error = find(&Places::default(), &bare).unwrap_err();
-        assert!(
-            error
-                .hint()
-                .unwrap()
-                .contains("apt-get install python3-pip"),
-            "{error}"
-        );
+        assert!(error.hint().unwrap().contains("apt-get install python3-pip"), "{error}");
     }
 
     #[test]
     fn settings_that_send_packages_elsewhere_are_dropped() {
-        let command = command(
-            &Installer::Pip { runner: "p".into() },
-            Path::new("p"),
-            Path::new("/t"),
-        );
+        let command = command(&Installer::Pip { runner: "p".into() }, Path::new("p"), Path::new("/t"));
         let dropped: Vec<_> = command
             .get_envs()
             .filter(|(_, value)| value.is_none())
             .map(|(key, _)| key)
             .collect();
-        assert!(
-            DROPPED
-                .iter()
-                .all(|name| dropped.contains(&std::ffi::OsStr::new(name)))
-        );
+        assert!(DROPPED.iter().all(|name| dropped.contains(&std::ffi::OsStr::new(name))));
     }
 
     #[test]
@@ -330,13 +295,7 @@ mod tests {
         watch.line("  Using cached a.whl");
         watch.line("Installing collected packages: a, b");
         watch.idle();
-        let seen: Vec<u64> = record
-            .0
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(_, done)| *done)
-            .collect();
+        let seen: Vec<u64> = record.0.lock().unwrap().iter().map(|(_, done)| *done).collect();
         assert_eq!(seen, [0, 10, 20, 30]);
     }
 }

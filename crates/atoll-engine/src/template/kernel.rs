@@ -43,17 +43,9 @@ fn write_error(source: std::io::Error) -> KernelError {
 }
 
 /// Finds the directory for this interpreter, or makes it.
-pub(super) fn ensure(
-    kernels: &Path,
-    runner: &Path,
-    version: Version,
-) -> Result<PathBuf, KernelError> {
+pub(super) fn ensure(kernels: &Path, runner: &Path, version: Version) -> Result<PathBuf, KernelError> {
     let digest = digest();
-    let path = kernels.join(format!(
-        "{}-py{}",
-        digest.get(..12).unwrap_or(&digest),
-        version.short()
-    ));
+    let path = kernels.join(format!("{}-py{}", digest.get(..12).unwrap_or(&digest), version.short()));
     if path.is_dir() {
         return Ok(path);
     }
@@ -130,13 +122,7 @@ mod tests {
         let path = ensure(home.path(), &python.executable, python.version).unwrap();
         assert!(path.join("atoll_kernel/__main__.py").is_file());
         assert!(path.join("libatoll_zygote.so").is_file());
-        assert!(
-            path.join("atoll_kernel/__pycache__")
-                .read_dir()
-                .unwrap()
-                .count()
-                > 3
-        );
+        assert!(path.join("atoll_kernel/__pycache__").read_dir().unwrap().count() > 3);
         assert!(!home.path().join(".building-left").exists());
         // Now it is there, and no interpreter is started.
         let again = ensure(home.path(), Path::new("/nonexistent"), python.version).unwrap();
@@ -146,11 +132,7 @@ mod tests {
     #[test]
     fn an_interpreter_that_fails_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
-        let result = ensure(
-            home.path(),
-            Path::new("/bin/false"),
-            "3.12".parse().unwrap(),
-        );
+        let result = ensure(home.path(), Path::new("/bin/false"), "3.12".parse().unwrap());
         assert!(matches!(result, Err(KernelError::Compile { .. })));
         let names: Vec<_> = home
             .path()

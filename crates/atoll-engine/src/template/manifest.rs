@@ -67,8 +67,7 @@ pub(super) struct PythonRecord {
 
 impl PythonRecord {
     pub(super) fn new(python: &Interpreter) -> Result<Self, ManifestError> {
-        let meta =
-            fs::metadata(&python.executable).map_err(|source| ManifestError::Look { source })?;
+        let meta = fs::metadata(&python.executable).map_err(|source| ManifestError::Look { source })?;
         Ok(Self {
             version: python.version,
             executable: python.executable.clone(),
@@ -80,23 +79,14 @@ impl PythonRecord {
 
     /// A copy needs nothing of the host; an interpreter in place must still be the same file.
     pub(super) fn is_still_there(&self) -> bool {
-        let same = |meta: std::fs::Metadata| {
-            meta.len() == self.size_bytes && meta.mtime() == self.modified_s
-        };
+        let same = |meta: std::fs::Metadata| meta.len() == self.size_bytes && meta.mtime() == self.modified_s;
         self.copied || fs::metadata(&self.executable).is_ok_and(same)
     }
 
     /// The interpreter to start on the host.
     pub(super) fn runner(&self, tree: &Path) -> PathBuf {
-        let copy = || {
-            tree.join("python/bin")
-                .join(format!("python{}", self.version.short()))
-        };
-        if self.copied {
-            copy()
-        } else {
-            self.executable.clone()
-        }
+        let copy = || tree.join("python/bin").join(format!("python{}", self.version.short()));
+        if self.copied { copy() } else { self.executable.clone() }
     }
 }
 
@@ -138,8 +128,7 @@ impl Manifest {
 
     /// Replaces the file in one step and waits until it is on disk.
     pub(super) fn write(&self, template: &Path) -> Result<(), ManifestError> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|source| ManifestError::Encode { source })?;
+        let text = serde_json::to_string_pretty(self).map_err(|source| ManifestError::Encode { source })?;
         let fresh = template.join(format!("{NAME}.new"));
         let save = || -> std::io::Result<()> {
             let mut file = fs::File::create(&fresh)?;
@@ -194,10 +183,7 @@ pub(super) mod tests {
             (1_709_251_199, "2024-02-29T23:59:59Z"),
             (1_735_689_600, "2025-01-01T00:00:00Z"),
         ] {
-            assert_eq!(
-                rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
-                text
-            );
+            assert_eq!(rfc3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), text);
         }
     }
 

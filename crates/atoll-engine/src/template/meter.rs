@@ -55,13 +55,7 @@ pub(super) mod tests {
         meter.at(1, 2);
         meter.at(9, 2);
         meter.at(0, 0);
-        let seen: Vec<u64> = record
-            .0
-            .lock()
-            .unwrap()
-            .iter()
-            .map(|(_, done)| *done)
-            .collect();
+        let seen: Vec<u64> = record.0.lock().unwrap().iter().map(|(_, done)| *done).collect();
         assert_eq!(seen, [100, 200, 300, 100]);
     }
 }

@@ -62,11 +62,7 @@ impl Interpreter {
     }
 
     pub(super) fn kind(&self) -> &'static str {
-        if self.is_in_place() {
-            "in place"
-        } else {
-            "copied"
-        }
+        if self.is_in_place() { "in place" } else { "copied" }
     }
 
     /// Why it cannot carry a template, whatever the recipe says.
@@ -121,12 +117,7 @@ fn short_output(mut command: Command) -> Option<Vec<u8>> {
         child.kill().and_then(|()| child.wait()).ok()?;
     }
     let mut output = Vec::new();
-    child
-        .stdout
-        .take()?
-        .take(65536)
-        .read_to_end(&mut output)
-        .ok()?;
+    child.stdout.take()?.take(65536).read_to_end(&mut output).ok()?;
     status?.success().then_some(output)
 }
 

@@ -29,11 +29,7 @@ struct Shipped {
 
 macro_rules! shipped_file {
     ($path:literal) => {
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../templates/",
-            $path
-        ))
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../templates/", $path))
     };
 }
 
@@ -147,19 +143,12 @@ impl Recipe {
 
 /// The name that a template really has.
 pub(super) fn resolve(name: &str) -> &str {
-    if ALIASES.contains(&name) {
-        DEFAULT
-    } else {
-        name
-    }
+    if ALIASES.contains(&name) { DEFAULT } else { name }
 }
 
 /// Every name there is a recipe for, sorted.
 pub(super) fn names(recipes: &Path) -> Result<Vec<String>, RecipeError> {
-    let mut names: BTreeSet<String> = SHIPPED
-        .iter()
-        .map(|recipe| recipe.name.to_owned())
-        .collect();
+    let mut names: BTreeSet<String> = SHIPPED.iter().map(|recipe| recipe.name.to_owned()).collect();
     for folder in folders(recipes)? {
         names.insert(folder);
     }
@@ -199,15 +188,10 @@ fn load_shipped(shipped: &Shipped) -> Result<Recipe, RecipeError> {
 
 fn load_own(path: &Path, name: &str) -> Result<Recipe, RecipeError> {
     if ALIASES.contains(&name) {
-        return Err(RecipeError::Reserved {
-            path: path.to_owned(),
-        });
+        return Err(RecipeError::Reserved { path: path.to_owned() });
     }
-    let read =
-        |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
-    Recipe::new(path, name, &read(path)?, |file| {
-        read(&path.with_file_name(file))
-    })
+    let read = |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
+    Recipe::new(path, name, &read(path)?, |file| read(&path.with_file_name(file)))
 }
 
 fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
@@ -220,9 +204,7 @@ fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
         .filter_map(Result::ok)
         .filter(|entry| entry.path().join("template.toml").is_file())
         .filter_map(|entry| entry.file_name().into_string().ok());
-    Ok(named
-        .filter(|name| recipe_file::check_name(name).is_ok())
-        .collect())
+    Ok(named.filter(|name| recipe_file::check_name(name).is_ok()).collect())
 }
 
 /// Each text with its length, so that no two lists of texts give the same bytes.
@@ -264,11 +246,7 @@ mod tests {
             name: "tqdm".into(),
             version: version_of(&data, "tqdm")
         }));
-        assert!(
-            (70..100).contains(&data.package_count()),
-            "{}",
-            data.package_count()
-        );
+        assert!((70..100).contains(&data.package_count()), "{}", data.package_count());
         assert!(load(none, "python-min").unwrap().warmup.is_none());
     }
 
@@ -278,9 +256,7 @@ mod tests {
             .lines()
             .find(|line| line.starts_with(&format!("{name}==")))
             .unwrap();
-        line[name.len() + 2..]
-            .trim_end_matches([' ', '\\'])
-            .to_owned()
+        line[name.len() + 2..].trim_end_matches([' ', '\\']).to_owned()
     }
 
     #[test]

@@ -74,8 +74,7 @@ const OURS: [&str; 9] = [
 
 /// Reads a recipe that stands in a folder called `folder`.
 pub(super) fn parse(text: &str, folder: &str) -> Result<(RecipeFile, Range), RecipeFileError> {
-    let file: RecipeFile =
-        toml::from_str(text).map_err(|source| RecipeFileError::Syntax { source })?;
+    let file: RecipeFile = toml::from_str(text).map_err(|source| RecipeFileError::Syntax { source })?;
     check_name(&file.name)?;
     if file.name != folder {
         return Err(RecipeFileError::OtherName {
@@ -86,9 +85,7 @@ pub(super) fn parse(text: &str, folder: &str) -> Result<(RecipeFile, Range), Rec
     check_files(&file)?;
     check_modules("preload", &file.preload)?;
     check_modules("imports", &file.imports)?;
-    file.env
-        .iter()
-        .try_for_each(|(key, value)| check_env(key, value))?;
+    file.env.iter().try_for_each(|(key, value)| check_env(key, value))?;
     let range = file
         .python
         .parse()
@@ -102,9 +99,7 @@ pub(super) fn check_name(name: &str) -> Result<(), RecipeFileError> {
     if good {
         Ok(())
     } else {
-        Err(RecipeFileError::Name {
-            name: name.to_owned(),
-        })
+        Err(RecipeFileError::Name { name: name.to_owned() })
     }
 }
 
@@ -125,9 +120,7 @@ fn check_files(file: &RecipeFile) -> Result<(), RecipeFileError> {
         .iter()
         .find(|font| !is_path_below(font, 8) || font.contains(':'))
     {
-        Some(font) => Err(RecipeFileError::Font {
-            value: font.clone(),
-        }),
+        Some(font) => Err(RecipeFileError::Font { value: font.clone() }),
         None => Ok(()),
     }
 }
@@ -139,9 +132,7 @@ fn is_path_below(path: &str, most_parts: usize) -> bool {
 
 fn check_modules(key: &'static str, modules: &[String]) -> Result<(), RecipeFileError> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
-    let part = |part: &str| {
-        !part.is_empty() && part.chars().all(word) && !part.starts_with(|c: char| c.is_numeric())
-    };
+    let part = |part: &str| !part.is_empty() && part.chars().all(word) && !part.starts_with(|c: char| c.is_numeric());
     match modules.iter().find(|module| !module.split('.').all(part)) {
         Some(module) => Err(RecipeFileError::Module {
             key,
@@ -179,8 +170,7 @@ fn check_env(key: &str, value: &str) -> Result<(), RecipeFileError> {
 mod tests {
     use super::*;
 
-    const GOOD: &str =
-        "name = \"x\"\ndescription = \"d\"\nbase = \"host\"\npython = \">=3.10\"\nlock = \"l\"\n";
+    const GOOD: &str = "name = \"x\"\ndescription = \"d\"\nbase = \"host\"\npython = \">=3.10\"\nlock = \"l\"\n";
 
     fn refusal(extra: &str) -> String {
         let error = parse(&format!("{GOOD}{extra}"), "x").unwrap_err();
@@ -226,10 +216,7 @@ mod tests {
 
     #[test]
     fn names_are_checked() {
-        assert!(matches!(
-            parse(GOOD, "y"),
-            Err(RecipeFileError::OtherName { .. })
-        ));
+        assert!(matches!(parse(GOOD, "y"), Err(RecipeFileError::OtherName { .. })));
         for name in ["", "-a", "A", "a_b", "a/b", "..", &"a".repeat(64)] {
             assert!(check_name(name).is_err(), "{name}");
         }

@@ -51,15 +51,10 @@ pub(super) fn copy(python: &Interpreter, to: &Path) -> Result<(), RelocateError>
         prefix: python.base_prefix.clone(),
     };
     let below = |path: &Path| {
-        let below = path
-            .strip_prefix(&python.base_prefix)
-            .map_err(|_| scattered(path))?;
+        let below = path.strip_prefix(&python.base_prefix).map_err(|_| scattered(path))?;
         Ok(to.join(below))
     };
-    let library = python
-        .stdlib
-        .parent()
-        .ok_or_else(|| scattered(&python.stdlib))?;
+    let library = python.stdlib.parent().ok_or_else(|| scattered(&python.stdlib))?;
     copier.directory(&python.stdlib, &below(&python.stdlib)?)?;
     copier.libraries(library, &below(library)?)?;
     let name = format!("python{}", python.version.short());
@@ -98,9 +93,10 @@ impl Copier<'_> {
     fn move_binary(&self, bytes: &mut [u8], to: &Path) -> Result<(), ElfError> {
         let below = to.strip_prefix(self.root).unwrap_or(to);
         let up = "../".repeat(below.components().count() - 1);
-        let result = self.prefixes.iter().try_for_each(|prefix| {
-            elf::set_library_path(bytes, prefix, &format!("$ORIGIN/{up}lib"))
-        });
+        let result = self
+            .prefixes
+            .iter()
+            .try_for_each(|prefix| elf::set_library_path(bytes, prefix, &format!("$ORIGIN/{up}lib")));
         self.prefixes
             .iter()
             .for_each(|prefix| elf::mask_path(bytes, prefix, INSIDE));
@@ -185,15 +181,9 @@ mod tests {
             ("lib/libpython3.12.so.1.0", format!("\x7fELF {home}/lib")),
             ("lib/libother.so", "not wanted".to_owned()),
             ("lib/python3.12/os.py", "import sys".to_owned()),
-            (
-                "lib/python3.12/_sysconfigdata__x.py",
-                format!("build = '{home}/bin'"),
-            ),
+            ("lib/python3.12/_sysconfigdata__x.py", format!("build = '{home}/bin'")),
             ("lib/python3.12/test/big.py", "x".to_owned()),
-            (
-                "lib/python3.12/config-3.12/Makefile",
-                format!("prefix={home}"),
-            ),
+            ("lib/python3.12/config-3.12/Makefile", format!("prefix={home}")),
             ("lib/python3.12/site-packages/theirs.py", "x".to_owned()),
             ("lib/python3.12/json/__pycache__/a.pyc", "x".to_owned()),
         ] {
@@ -223,28 +213,19 @@ mod tests {
             "bin/python3",
         ];
         assert!(
-            wanted
-                .iter()
-                .all(|path| paths.contains(&(*path).to_owned())),
+            wanted.iter().all(|path| paths.contains(&(*path).to_owned())),
             "{paths:?}"
         );
         let unwanted = ["libother", "test", "config-", "theirs", ".pyc"];
         assert!(
-            !paths
-                .iter()
-                .any(|path| unwanted.iter().any(|word| path.contains(word))),
+            !paths.iter().any(|path| unwanted.iter().any(|word| path.contains(word))),
             "{paths:?}"
         );
         let old = from.path().to_str().unwrap().as_bytes();
         for path in paths.iter().filter(|path| to.path().join(path).is_file()) {
-            assert_eq!(
-                elf::find(&fs::read(to.path().join(path)).unwrap(), old),
-                None,
-                "{path}"
-            );
+            assert_eq!(elf::find(&fs::read(to.path().join(path)).unwrap(), old), None, "{path}");
         }
-        let data =
-            fs::read_to_string(to.path().join("lib/python3.12/_sysconfigdata__x.py")).unwrap();
+        let data = fs::read_to_string(to.path().join("lib/python3.12/_sysconfigdata__x.py")).unwrap();
         assert_eq!(data, "build = '/opt/atoll/python/bin'");
     }
 
@@ -270,10 +251,7 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let mut python = fake(from.path());
         python.stdlib = "/elsewhere/lib/python3.12".into();
-        assert!(matches!(
-            copy(&python, to.path()),
-            Err(RelocateError::Scattered { .. })
-        ));
+        assert!(matches!(copy(&python, to.path()), Err(RelocateError::Scattered { .. })));
     }
 
     #[test]

@@ -48,11 +48,7 @@ impl Places {
         let system = ["/usr/bin", "/usr/local/bin"].map(PathBuf::from);
         Self {
             path: std::env::split_paths(&path).chain(system).collect(),
-            versions: pyenv
-                .map(|root| root.join("versions"))
-                .into_iter()
-                .chain(uv)
-                .collect(),
+            versions: pyenv.map(|root| root.join("versions")).into_iter().chain(uv).collect(),
             chosen: variable("ATOLL_PYTHON").map(PathBuf::from),
         }
     }
@@ -67,10 +63,7 @@ impl Places {
     }
 
     pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
-        self.path
-            .iter()
-            .map(|dir| dir.join(name))
-            .find(|path| path.is_file())
+        self.path.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
     }
 
     fn candidates(&self) -> Vec<PathBuf> {
@@ -117,16 +110,12 @@ pub(super) fn choose(places: &Places, range: &Range) -> Result<Interpreter, Sear
         return chosen(path, range);
     }
     let found = places.all();
-    best(&found, range)
-        .cloned()
-        .ok_or_else(|| none(&found, range))
+    best(&found, range).cloned().ok_or_else(|| none(&found, range))
 }
 
 fn chosen(path: &Path, range: &Range) -> Result<Interpreter, SearchError> {
     let Some(python) = python::ask(path) else {
-        return Err(SearchError::NotPython {
-            path: path.to_owned(),
-        });
+        return Err(SearchError::NotPython { path: path.to_owned() });
     };
     match unfit(&python, range) {
         Some(reason) => Err(SearchError::Unfit { reason }),
@@ -140,11 +129,7 @@ fn best<'a>(found: &'a [Interpreter], range: &Range) -> Option<&'a Interpreter> 
 }
 
 fn unfit(python: &Interpreter, range: &Range) -> Option<String> {
-    let name = format!(
-        "Python {} at {}",
-        python.version,
-        python.executable.display()
-    );
+    let name = format!("Python {} at {}", python.version, python.executable.display());
     if !range.contains(python.version) {
         return Some(format!("{name} is not {range}"));
     }
@@ -152,10 +137,7 @@ fn unfit(python: &Interpreter, range: &Range) -> Option<String> {
 }
 
 fn none(found: &[Interpreter], range: &Range) -> SearchError {
-    let found: Vec<String> = found
-        .iter()
-        .filter_map(|python| unfit(python, range))
-        .collect();
+    let found: Vec<String> = found.iter().filter_map(|python| unfit(python, range)).collect();
     let found = if found.is_empty() {
         "none".to_owned()
     } else {
@@ -171,10 +153,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }

@@ -47,8 +47,7 @@ impl TemplateStore {
 
     /// Every recipe, built or not, and what was built from recipes that are gone.
     pub fn list(&self) -> Result<Vec<TemplateInfo>, TemplateError> {
-        let names =
-            recipe::names(&self.recipes()).map_err(|source| TemplateError::Recipe { source })?;
+        let names = recipe::names(&self.recipes()).map_err(|source| TemplateError::Recipe { source })?;
         let recipes = names
             .iter()
             .map(|name| self.recipe(name))
@@ -56,19 +55,11 @@ impl TemplateStore {
         let mut list: Vec<TemplateInfo> = Vec::new();
         for recipe in &recipes {
             let built = self.usable(recipe)?.map(|(_, manifest)| manifest);
-            list.push(TemplateInfo::of(
-                &recipe.name,
-                &recipe.description,
-                built.as_ref(),
-            ));
+            list.push(TemplateInfo::of(&recipe.name, &recipe.description, built.as_ref()));
         }
         for (_, manifest) in self.shelf()?.all() {
             if list.iter().all(|info| info.name != manifest.name) {
-                list.push(TemplateInfo::of(
-                    &manifest.name,
-                    &manifest.description,
-                    Some(&manifest),
-                ));
+                list.push(TemplateInfo::of(&manifest.name, &manifest.description, Some(&manifest)));
             }
         }
         Ok(list)
@@ -95,9 +86,7 @@ impl TemplateStore {
             source,
         };
         let lock = BuildLock::attempt(&self.templates(), name).map_err(store)?;
-        let lock = lock.ok_or_else(|| TemplateError::Busy {
-            name: name.to_owned(),
-        })?;
+        let lock = lock.ok_or_else(|| TemplateError::Busy { name: name.to_owned() })?;
         directories
             .iter()
             .try_for_each(|path| lock.remove(path).map_err(store))?;
@@ -117,8 +106,7 @@ impl TemplateStore {
     }
 
     fn recipe(&self, name: &str) -> Result<Recipe, TemplateError> {
-        recipe::load(&self.recipes(), recipe::resolve(name))
-            .map_err(|source| TemplateError::Recipe { source })
+        recipe::load(&self.recipes(), recipe::resolve(name)).map_err(|source| TemplateError::Recipe { source })
     }
 
     fn open(&self, recipe: &Recipe) -> Result<Option<Template>, TemplateError> {
@@ -138,9 +126,7 @@ impl TemplateStore {
         let fits = |manifest: &Manifest| {
             manifest.recipe == recipe.digest
                 && manifest.python.is_still_there()
-                && chosen
-                    .as_ref()
-                    .is_none_or(|path| *path == manifest.python.executable)
+                && chosen.as_ref().is_none_or(|path| *path == manifest.python.executable)
         };
         let found = self
             .shelf()?
@@ -151,61 +137,37 @@ impl TemplateStore {
         Ok(found.max_by_key(|(_, manifest)| age(manifest)))
     }
 
-    fn build(
-        &self,
-        recipe: &Recipe,
-        progress: &dyn Progress,
-        again: bool,
-    ) -> Result<Template, TemplateError> {
+    fn build(&self, recipe: &Recipe, progress: &dyn Progress, again: bool) -> Result<Template, TemplateError> {
         let name = || recipe.name.clone();
-        let store = |source| TemplateError::Store {
-            name: name(),
-            source,
-        };
+        let store = |source| TemplateError::Store { name: name(), source };
         let lock = BuildLock::wait(&self.templates(), &recipe.name, progress).map_err(store)?;
         // Another process may have done the work while this one waited.
         if !again && let Some(template) = self.open(recipe)? {
             return Ok(template);
         }
         progress.step("looking for a Python", 0, TOTAL);
-        let python = search::choose(&self.places, &recipe.python).map_err(|source| {
-            TemplateError::Search {
-                name: name(),
-                source,
-            }
-        })?;
+        let python = search::choose(&self.places, &recipe.python)
+            .map_err(|source| TemplateError::Search { name: name(), source })?;
         let path = self.path(recipe, &python);
         if !again && let Some(manifest) = self.refresh(&path, &python)? {
             return self.template(&path, manifest);
         }
         let workspace = Workspace::create(lock).map_err(store)?;
-        build::build(&workspace, &self.places, recipe, &python, progress).map_err(|source| {
-            TemplateError::Build {
-                name: name(),
-                source,
-            }
-        })?;
+        build::build(&workspace, &self.places, recipe, &python, progress)
+            .map_err(|source| TemplateError::Build { name: name(), source })?;
         workspace.publish(&path).map_err(store)?;
-        let manifest =
-            Manifest::read(&path).ok_or_else(|| TemplateError::Vanished { name: name() })?;
+        let manifest = Manifest::read(&path).ok_or_else(|| TemplateError::Vanished { name: name() })?;
         self.template(&path, manifest)
     }
 
     fn path(&self, recipe: &Recipe, python: &Interpreter) -> PathBuf {
         let key = recipe.key(python);
-        self.templates().join(format!(
-            "{}-{}",
-            recipe.name,
-            key.get(..KEY_DIGITS).unwrap_or(&key)
-        ))
+        self.templates()
+            .join(format!("{}-{}", recipe.name, key.get(..KEY_DIGITS).unwrap_or(&key)))
     }
 
     /// The same key is there: only the interpreter's file is another one than the manifest remembers.
-    fn refresh(
-        &self,
-        path: &Path,
-        python: &Interpreter,
-    ) -> Result<Option<Manifest>, TemplateError> {
+    fn refresh(&self, path: &Path, python: &Interpreter) -> Result<Option<Manifest>, TemplateError> {
         let Some(mut manifest) = Manifest::read(path) else {
             return Ok(None);
         };
@@ -216,12 +178,10 @@ impl TemplateStore {
         let record = PythonRecord::new(python).map_err(refresh)?;
         if record != manifest.python {
             manifest.python = record;
-            manifest
-                .write(path)
-                .map_err(|source| TemplateError::Refresh {
-                    name: manifest.name.clone(),
-                    source,
-                })?;
+            manifest.write(path).map_err(|source| TemplateError::Refresh {
+                name: manifest.name.clone(),
+                source,
+            })?;
         }
         Ok(Some(manifest))
     }
@@ -229,15 +189,13 @@ impl TemplateStore {
     fn template(&self, path: &Path, manifest: Manifest) -> Result<Template, TemplateError> {
         let tree = path.join("tree");
         let python = &manifest.python;
-        let kernel = kernel::ensure(
-            &self.home.join("kernels"),
-            &python.runner(&tree),
-            python.version,
-        )
-        .map_err(|source| TemplateError::Kernel {
-            name: manifest.name.clone(),
-            source,
-        })?;
+        let kernel =
+            kernel::ensure(&self.home.join("kernels"), &python.runner(&tree), python.version).map_err(|source| {
+                TemplateError::Kernel {
+                    name: manifest.name.clone(),
+                    source,
+                }
+            })?;
         Ok(Template {
             digest: manifest.digest,
             tree,
@@ -301,10 +259,7 @@ mod tests {
         assert!(steps > 5);
         let start = Instant::now();
         assert_eq!(store.ensure("tiny", &record).unwrap(), built);
-        assert!(
-            start.elapsed().as_millis() < 500,
-            "opened without starting a program"
-        );
+        assert!(start.elapsed().as_millis() < 500, "opened without starting a program");
         assert_eq!(record.0.lock().unwrap().len(), steps);
     }
 
@@ -324,16 +279,10 @@ mod tests {
     #[test]
     fn a_failed_build_leaves_nothing() {
         let (home, store) = store();
-        write_recipe(
-            home.path(),
-            &RECIPE.replace("\"json\"", "\"no_such_module\""),
-        );
+        write_recipe(home.path(), &RECIPE.replace("\"json\"", "\"no_such_module\""));
         let error = store.ensure("tiny", &Record::default()).unwrap_err();
         let text = atoll_jail::chain(&error);
-        assert!(
-            text.contains("`tiny`") && text.contains("no_such_module"),
-            "{text}"
-        );
+        assert!(text.contains("`tiny`") && text.contains("no_such_module"), "{text}");
         assert!(left(home.path()).is_empty());
     }
 
@@ -348,14 +297,7 @@ mod tests {
             threads.map(|thread| thread.join().unwrap()).into()
         });
         assert_eq!(templates[0], templates[1]);
-        let worked = |record: &&Record| {
-            record
-                .0
-                .lock()
-                .unwrap()
-                .iter()
-                .any(|(text, _)| text.contains("import"))
-        };
+        let worked = |record: &&Record| record.0.lock().unwrap().iter().any(|(text, _)| text.contains("import"));
         assert_eq!(records.iter().filter(worked).count(), 1);
         assert_eq!(left(home.path()).len(), 1);
     }
@@ -367,39 +309,21 @@ mod tests {
         let first = store.rebuild("tiny", &record).unwrap();
         assert_eq!(store.rebuild("tiny", &record).unwrap().digest, first.digest);
         let list = store.list().unwrap();
-        let names: Vec<(&str, bool)> = list
-            .iter()
-            .map(|info| (info.name.as_str(), info.built))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                ("python-data", false),
-                ("python-min", false),
-                ("tiny", true)
-            ]
-        );
+        let names: Vec<(&str, bool)> = list.iter().map(|info| (info.name.as_str(), info.built)).collect();
+        assert_eq!(names, [("python-data", false), ("python-min", false), ("tiny", true)]);
         assert!(list[2].built_at.as_ref().unwrap().ends_with('Z') && list[2].size_bytes > Some(0));
         assert!(store.show("default").unwrap().packages.len() > 70);
         assert!(store.remove("tiny").unwrap());
         assert!(!store.remove("tiny").unwrap());
         assert!(left(home.path()).is_empty());
-        assert!(matches!(
-            store.remove("nobody"),
-            Err(TemplateError::Recipe { .. })
-        ));
+        assert!(matches!(store.remove("nobody"), Err(TemplateError::Recipe { .. })));
     }
 
     #[test]
     fn a_template_that_is_being_built_is_not_removed() {
         let (_home, store) = store();
         store.ensure("tiny", &Record::default()).unwrap();
-        let _lock = BuildLock::attempt(&store.templates(), "tiny")
-            .unwrap()
-            .unwrap();
-        assert!(matches!(
-            store.remove("tiny"),
-            Err(TemplateError::Busy { .. })
-        ));
+        let _lock = BuildLock::attempt(&store.templates(), "tiny").unwrap().unwrap();
+        assert!(matches!(store.remove("tiny"), Err(TemplateError::Busy { .. })));
     }
 }

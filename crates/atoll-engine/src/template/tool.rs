@@ -64,10 +64,7 @@ const HINTS: [(&[&str], &str); 4] = [
         "the package index cannot be reached: check the network, the proxy, and PIP_INDEX_URL if you use a mirror",
     ),
     (
-        &[
-            "No matching distribution found",
-            "no wheels with a matching",
-        ],
+        &["No matching distribution found", "no wheels with a matching"],
         "the package index has no wheel for this Python; set ATOLL_PYTHON to another version that the recipe allows",
     ),
 ];
@@ -109,9 +106,7 @@ pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(
         source,
     };
     let (reader, writer) = std::io::pipe().map_err(start)?;
-    command
-        .stdout(writer.try_clone().map_err(start)?)
-        .stderr(writer);
+    command.stdout(writer.try_clone().map_err(start)?).stderr(writer);
     let mut child = command.spawn().map_err(start)?;
     drop(command);
     let mut lines = Lines::default();
@@ -130,23 +125,15 @@ pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(
 
 /// The program and its first words, enough to know what ran.
 fn program_of(command: &Command) -> String {
-    let name = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or_default();
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     let plain = |word: &String| word.len() < 20 && word.chars().all(|c| c.is_ascii_lowercase());
-    let words = command
-        .get_args()
-        .map(|word| word.to_string_lossy().into_owned());
+    let words = command.get_args().map(|word| word.to_string_lossy().into_owned());
     let words: Vec<String> = words.filter(plain).take(2).collect();
     [vec![name], words].concat().join(" ")
 }
 
-fn listen(
-    mut reader: PipeReader,
-    lines: &mut Lines,
-    listener: &mut dyn Listener,
-) -> std::io::Result<()> {
+fn listen(mut reader: PipeReader, lines: &mut Lines, listener: &mut dyn Listener) -> std::io::Result<()> {
     let mut buffer = [0; 8192];
     loop {
         let ready = poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&IDLE));
@@ -196,11 +183,7 @@ impl Lines {
     }
 
     fn last(&self) -> String {
-        self.kept
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.kept.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -225,14 +208,10 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_the_last_lines_only() {
-        let (result, seen) =
-            shell("i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3");
+        let (result, seen) = shell("i=0; while [ $i -lt 100 ]; do echo line $i; i=$((i+1)); done; exit 3");
         assert_eq!(seen.len(), 100);
         let text = result.unwrap_err().to_string();
-        assert!(
-            text.contains("exit status: 3") && text.contains("line 99"),
-            "{text}"
-        );
+        assert!(text.contains("exit status: 3") && text.contains("line 99"), "{text}");
         assert!(!text.contains("line 84\n"), "{text}");
     }
 
@@ -240,10 +219,7 @@ mod tests {
     fn an_endless_line_is_cut() {
         let (result, seen) = shell("head -c 1000000 /dev/zero | tr '\\0' x");
         result.unwrap();
-        assert_eq!(
-            seen.iter().map(String::len).collect::<Vec<_>>(),
-            [LINE_BYTES]
-        );
+        assert_eq!(seen.iter().map(String::len).collect::<Vec<_>>(), [LINE_BYTES]);
     }
 
     #[test]
@@ -270,11 +246,7 @@ mod tests {
                 .unwrap()
                 .contains("ATOLL_HOME")
         );
-        assert!(
-            hint("echo 'Network is unreachable'; exit 1")
-                .unwrap()
-                .contains("proxy")
-        );
+        assert!(hint("echo 'Network is unreachable'; exit 1").unwrap().contains("proxy"));
         assert_eq!(hint("echo hm; exit 1"), None);
         let missing = run(Command::new("/nonexistent/tool"), &mut |_: &str| {});
         assert!(matches!(missing, Err(ToolError::Start { .. })));

@@ -79,8 +79,7 @@ fn walk_one(root: &Path, directory: &Path) -> Result<Vec<Entry>, TreeError> {
 /// Directories become 755, programs 755, other files 644.
 pub(super) fn open_to_all(root: &Path) -> Result<(), TreeError> {
     let set = |path: &Path, mode: u32| {
-        fs::set_permissions(path, Permissions::from_mode(mode))
-            .map_err(|source| TreeError::Open { source })
+        fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|source| TreeError::Open { source })
     };
     set(root, 0o755)?;
     for entry in walk(root)? {
@@ -100,12 +99,7 @@ pub(super) fn open_to_all(root: &Path) -> Result<(), TreeError> {
 
 /// How many files of the tree have this ending.
 pub(super) fn count(entries: &[Entry], extension: &str) -> usize {
-    let has = |entry: &&Entry| {
-        entry
-            .path
-            .extension()
-            .is_some_and(|found| found == extension)
-    };
+    let has = |entry: &&Entry| entry.path.extension().is_some_and(|found| found == extension);
     entries.iter().filter(has).count()
 }
 
@@ -126,10 +120,7 @@ mod tests {
     fn a_walk_is_sorted_and_follows_no_link() {
         let dir = sample();
         let entries = walk(dir.path()).unwrap();
-        let paths: Vec<&str> = entries
-            .iter()
-            .map(|entry| entry.path.to_str().unwrap())
-            .collect();
+        let paths: Vec<&str> = entries.iter().map(|entry| entry.path.to_str().unwrap()).collect();
         assert_eq!(paths, ["a", "b", "b/run.py", "c"]);
         assert_eq!(
             entries[3].kind,
@@ -144,13 +135,7 @@ mod tests {
     #[test]
     fn closed_files_are_opened_and_setuid_is_dropped() {
         let dir = sample();
-        let mode = |name: &str| {
-            fs::metadata(dir.path().join(name))
-                .unwrap()
-                .permissions()
-                .mode()
-                & 0o7777
-        };
+        let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o7777;
         for (name, bits) in [("a", 0o600), ("b/run.py", 0o4700), ("b", 0o700)] {
             fs::set_permissions(dir.path().join(name), Permissions::from_mode(bits)).unwrap();
         }

@@ -48,10 +48,7 @@ impl Layout {
     }
 
     pub(super) fn site_packages(&self) -> PathBuf {
-        self.tree
-            .join("venv/lib")
-            .join(self.named())
-            .join("site-packages")
+        self.tree.join("venv/lib").join(self.named()).join("site-packages")
     }
 
     pub(super) fn copied_python(&self) -> Option<PathBuf> {
@@ -77,8 +74,7 @@ impl Layout {
 
     /// Makes all directories and the environment; packages come later.
     pub(super) fn lay_out(&self) -> Result<(), VenvError> {
-        self.write_all()
-            .map_err(|source| VenvError::LayOut { source })
+        self.write_all().map_err(|source| VenvError::LayOut { source })
     }
 
     fn write_all(&self) -> std::io::Result<()> {
@@ -104,10 +100,7 @@ impl Layout {
         );
         fs::write(self.tree.join("venv/pyvenv.cfg"), text)?;
         // So that `python -m atoll_kernel` works without a variable that users would see.
-        fs::write(
-            self.site_packages().join("atoll.pth"),
-            format!("{INSIDE}/kernel\n"),
-        )
+        fs::write(self.site_packages().join("atoll.pth"), format!("{INSIDE}/kernel\n"))
     }
 
     /// Installers with a target directory put scripts and data below it; moves them to where they belong.
@@ -129,14 +122,8 @@ impl Layout {
         let layout = |source| VenvError::LayOut { source };
         let mut packages = Vec::new();
         for entry in fs::read_dir(self.site_packages()).map_err(layout)? {
-            let name = entry
-                .map_err(layout)?
-                .file_name()
-                .to_string_lossy()
-                .into_owned();
-            let parts = name
-                .strip_suffix(".dist-info")
-                .and_then(|name| name.rsplit_once('-'));
+            let name = entry.map_err(layout)?.file_name().to_string_lossy().into_owned();
+            let parts = name.strip_suffix(".dist-info").and_then(|name| name.rsplit_once('-'));
             if let Some((name, version)) = parts {
                 packages.push(Package {
                     name: name.replace('_', "-"),
@@ -211,10 +198,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_the_interpreter_as_seen_inside() {
-        for (prefix, base) in [
-            ("/usr", "/usr/bin"),
-            ("/home/someone/py", "/opt/atoll/python/bin"),
-        ] {
+        for (prefix, base) in [("/usr", "/usr/bin"), ("/home/someone/py", "/opt/atoll/python/bin")] {
             let (dir, _) = layout(prefix);
             let link = fs::read_link(dir.path().join("venv/bin/python")).unwrap();
             assert_eq!(link, Path::new(base).join("python3.12"));
@@ -228,11 +212,7 @@ mod tests {
         let (dir, layout) = layout("/home/someone/py");
         let bin = layout.site_packages().join("bin");
         fs::create_dir(&bin).unwrap();
-        fs::write(
-            bin.join("a"),
-            "#!/home/someone/py/bin/python3.12\nimport x\n",
-        )
-        .unwrap();
+        fs::write(bin.join("a"), "#!/home/someone/py/bin/python3.12\nimport x\n").unwrap();
         fs::write(
             bin.join("b"),
             "#!/bin/sh\n'''exec' \"/home/someone/py\" \"$0\" \"$@\"\n' '''\nimport y\n",
@@ -250,11 +230,7 @@ mod tests {
     #[test]
     fn packages_are_read_from_what_is_installed() {
         let (_dir, layout) = layout("/usr");
-        for name in [
-            "python_dateutil-2.9.0.dist-info",
-            "six-1.17.0.dist-info",
-            "six",
-        ] {
+        for name in ["python_dateutil-2.9.0.dist-info", "six-1.17.0.dist-info", "six"] {
             fs::create_dir(layout.site_packages().join(name)).unwrap();
         }
         let names: Vec<String> = layout

@@ -146,9 +146,7 @@ mod tests {
 
     #[test]
     fn a_module_that_fails_is_named_with_its_error() {
-        let text = imports("m", "raise ValueError('broken')")
-            .unwrap_err()
-            .to_string();
+        let text = imports("m", "raise ValueError('broken')").unwrap_err().to_string();
         assert_eq!(text, "`m` cannot be imported: ValueError: broken");
         let text = imports("missing.part", "").unwrap_err().to_string();
         assert!(
@@ -167,9 +165,6 @@ mod tests {
     fn a_library_of_another_place_is_refused() {
         let text = "import mmap, tempfile\nf = tempfile.NamedTemporaryFile(suffix='.so', dir='/tmp')\n\
                     f.write(b'x')\nf.flush()\nm = mmap.mmap(f.fileno(), 1)\n";
-        assert!(matches!(
-            imports("m", text),
-            Err(VerifyError::Foreign { .. })
-        ));
+        assert!(matches!(imports("m", text), Err(VerifyError::Foreign { .. })));
     }
 }

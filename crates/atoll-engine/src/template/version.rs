@@ -37,9 +37,7 @@ impl FromStr for Version {
 
     /// Parts that are not written are zero.
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let not = || VersionError::NotAVersion {
-            text: text.to_owned(),
-        };
+        let not = || VersionError::NotAVersion { text: text.to_owned() };
         let parts: Vec<u32> = text
             .trim()
             .split('.')
@@ -117,9 +115,7 @@ fn clause(text: &str) -> Result<(Compare, Version), VersionError> {
         .iter()
         .find_map(|(sign, compare)| Some((*compare, text.strip_prefix(sign)?)));
     let Some((compare, bound)) = found else {
-        return Err(VersionError::NotAComparison {
-            text: text.to_owned(),
-        });
+        return Err(VersionError::NotAComparison { text: text.to_owned() });
     };
     Ok((compare, bound.parse()?))
 }
@@ -129,10 +125,7 @@ mod tests {
     use super::*;
 
     fn holds(range: &str, version: &str) -> bool {
-        range
-            .parse::<Range>()
-            .unwrap()
-            .contains(version.parse().unwrap())
+        range.parse::<Range>().unwrap().contains(version.parse().unwrap())
     }
 
     #[test]
@@ -157,15 +150,7 @@ mod tests {
 
     #[test]
     fn other_syntax_is_refused() {
-        for text in [
-            "",
-            "3.10",
-            "~=3.10",
-            ">=3.x",
-            ">=3.10,",
-            ">=1.2.3.4",
-            "!=3.11",
-        ] {
+        for text in ["", "3.10", "~=3.10", ">=3.x", ">=3.10,", ">=1.2.3.4", "!=3.11"] {
             assert!(text.parse::<Range>().is_err(), "{text}");
         }
     }

@@ -54,11 +54,7 @@ pub(super) struct BuildLock {
 
 impl BuildLock {
     /// Waits for another builder, and says so.
-    pub(super) fn wait(
-        templates: &Path,
-        name: &str,
-        progress: &dyn Progress,
-    ) -> Result<Self, WorkspaceError> {
+    pub(super) fn wait(templates: &Path, name: &str, progress: &dyn Progress) -> Result<Self, WorkspaceError> {
         if let Some(lock) = Self::attempt(templates, name)? {
             return Ok(lock);
         }
@@ -107,9 +103,7 @@ impl BuildLock {
         for entry in fs::read_dir(&self.templates).map_err(prepare)? {
             let entry = entry.map_err(prepare)?;
             let file_name = entry.file_name().to_string_lossy().into_owned();
-            let parts = file_name
-                .strip_prefix(PREFIX)
-                .and_then(|rest| rest.rsplit_once('-'));
+            let parts = file_name.strip_prefix(PREFIX).and_then(|rest| rest.rsplit_once('-'));
             let Some((name, _)) = parts else { continue };
             let _other = match name == self.name {
                 true => None,
@@ -127,9 +121,7 @@ impl BuildLock {
         let mut bytes = [0; 6];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| prepare(errno.into()))?;
-        Ok(self
-            .templates
-            .join(format!("{PREFIX}{}-{}", self.name, hex(&bytes))))
+        Ok(self.templates.join(format!("{PREFIX}{}-{}", self.name, hex(&bytes))))
     }
 }
 
@@ -146,11 +138,7 @@ impl Workspace {
         lock.sweep()?;
         let path = lock.fresh_path()?;
         let scratch = path.join("scratch");
-        let workspace = Self {
-            lock,
-            path,
-            scratch,
-        };
+        let workspace = Self { lock, path, scratch };
         fs::create_dir(&workspace.path).map_err(prepare)?;
         fs::create_dir(workspace.tree()).map_err(prepare)?;
         fs::create_dir(&workspace.scratch).map_err(prepare)?;
@@ -192,11 +180,9 @@ impl Workspace {
         } else {
             RenameFlags::NOREPLACE
         };
-        renameat_with(CWD, &self.path, CWD, to, flags).map_err(|source| {
-            WorkspaceError::Publish {
-                path: to.to_owned(),
-                source,
-            }
+        renameat_with(CWD, &self.path, CWD, to, flags).map_err(|source| WorkspaceError::Publish {
+            path: to.to_owned(),
+            source,
         })?;
         templates.sync_all().map_err(prepare)
     }
@@ -249,20 +235,13 @@ pub(super) mod tests {
         fs::write(to.join("old"), "").unwrap();
         workspace.publish(&to).unwrap();
         assert_eq!(names(home.path()), ["x-1"]);
-        assert!(
-            to.join("tree").is_dir() && !to.join("old").exists() && !to.join("scratch").exists()
-        );
+        assert!(to.join("tree").is_dir() && !to.join("old").exists() && !to.join("scratch").exists());
     }
 
     #[test]
     fn leftovers_go_unless_somebody_builds_there() {
         let home = tempfile::tempdir().unwrap();
-        for name in [
-            ".building-x-1",
-            ".building-free-2",
-            ".building-busy-3",
-            "x-kept",
-        ] {
+        for name in [".building-x-1", ".building-free-2", ".building-busy-3", "x-kept"] {
             fs::create_dir(home.path().join(name)).unwrap();
         }
         let _busy = BuildLock::attempt(home.path(), "busy").unwrap().unwrap();
@@ -285,11 +264,7 @@ pub(super) mod tests {
             drop(first);
             second.join().unwrap();
         });
-        assert!(
-            record.0.lock().unwrap()[0]
-                .0
-                .contains("another atoll is building x")
-        );
+        assert!(record.0.lock().unwrap()[0].0.contains("another atoll is building x"));
     }
 
     #[test]

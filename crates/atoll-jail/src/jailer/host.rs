@@ -17,7 +17,11 @@ pub struct NoWall {
 
 impl NoWall {
     pub(super) fn answer(self) -> FromJailer {
-        FromJailer::NoWall { layer: self.layer.to_owned(), message: self.message, fix: self.fix }
+        FromJailer::NoWall {
+            layer: self.layer.to_owned(),
+            message: self.message,
+            fix: self.fix,
+        }
     }
 }
 
@@ -33,15 +37,22 @@ pub struct Layer {
 
 /// Root mode needs the real root with all ids; a root of a container's user namespace works like an ordinary user.
 pub(super) fn mode() -> Mode {
-    let all_ids = fs::read_to_string("/proc/self/uid_map")
-        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
-    if rustix::process::geteuid().is_root() && all_ids { Mode::Root } else { Mode::Rootless }
+    let all_ids =
+        fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
+    if rustix::process::geteuid().is_root() && all_ids {
+        Mode::Root
+    } else {
+        Mode::Rootless
+    }
 }
 
 /// Every layer, for `atoll doctor`.
 pub fn probe() -> (Mode, Vec<Layer>) {
     let mode = mode();
-    (mode, vec![user_namespaces(), seccomp(), landlock(), cgroups(mode), proc_visible()])
+    (
+        mode,
+        vec![user_namespaces(), seccomp(), landlock(), cgroups(mode), proc_visible()],
+    )
 }
 
 /// Stops at the first required layer that is missing.
@@ -49,7 +60,11 @@ pub(super) fn check(mode: Mode) -> Result<Option<Layout>, NoWall> {
     let (_, layers) = probe();
     if let Some(layer) = layers.into_iter().find(|layer| layer.required && !layer.available) {
         let fix = layer.fix.unwrap_or_default();
-        return Err(NoWall { layer: layer.name, message: layer.detail, fix });
+        return Err(NoWall {
+            layer: layer.name,
+            message: layer.detail,
+            fix,
+        });
     }
     Ok((mode == Mode::Root).then(|| Layout::detect().ok()).flatten())
 }
@@ -60,55 +75,121 @@ fn user_namespaces() -> Layer {
     let root = rustix::process::geteuid().is_root();
     let switch = |path: &str, off: &str| !root && read(path).as_deref() == Some(off);
     let (available, detail, fix) = if max.unwrap_or(0) == 0 {
-        (false, "user namespaces are switched off".to_owned(), Some("sysctl -w user.max_user_namespaces=10000".to_owned()))
+        (
+            false,
+            "user namespaces are switched off".to_owned(),
+            Some("sysctl -w user.max_user_namespaces=10000".to_owned()),
+        )
     } else if switch("/proc/sys/kernel/unprivileged_userns_clone", "0") {
-        (false, "user namespaces are for root only".to_owned(), Some("sysctl -w kernel.unprivileged_userns_clone=1, or run as root".to_owned()))
+        (
+            false,
+            "user namespaces are for root only".to_owned(),
+            Some("sysctl -w kernel.unprivileged_userns_clone=1, or run as root".to_owned()),
+        )
     } else if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
-        (false, "AppArmor keeps user namespaces from ordinary users".to_owned(), Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()))
+        (
+            false,
+            "AppArmor keeps user namespaces from ordinary users".to_owned(),
+            Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()),
+        )
     } else {
         (true, format!("at most {}", max.unwrap_or(0)), None)
     };
-    Layer { name: "user_namespaces", available, required: true, detail, fix }
+    Layer {
+        name: "user_namespaces",
+        available,
+        required: true,
+        detail,
+        fix,
+    }
 }
 
 fn seccomp() -> Layer {
     let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
     let available = actions.contains("errno") && actions.contains("kill_process");
-    let detail = if available { "filters with errno and kill".to_owned() } else { "the kernel has no seccomp filters".to_owned() };
+    let detail = if available {
+        "filters with errno and kill".to_owned()
+    } else {
+        "the kernel has no seccomp filters".to_owned()
+    };
     let fix = (!available).then(|| "use a kernel built with CONFIG_SECCOMP_FILTER".to_owned());
-    Layer { name: "seccomp", available, required: true, detail, fix }
+    Layer {
+        name: "seccomp",
+        available,
+        required: true,
+        detail,
+        fix,
+    }
 }
 
 fn landlock() -> Layer {
     let abi = kernel_abi();
     let available = abi >= MIN_ABI;
-    let detail = if available { format!("version {abi}") } else { format!("Landlock version {abi} is below {MIN_ABI}") };
+    let detail = if available {
+        format!("version {abi}")
+    } else {
+        format!("Landlock version {abi} is below {MIN_ABI}")
+    };
     let fix = (!available).then(|| "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter".to_owned());
-    Layer { name: "landlock", available, required: true, detail, fix }
+    Layer {
+        name: "landlock",
+        available,
+        required: true,
+        detail,
+        fix,
+    }
 }
 
 fn cgroups(mode: Mode) -> Layer {
-    let layout = Layout::detect().unwrap_or(Layout { hierarchies: Vec::new() });
+    let layout = Layout::detect().unwrap_or(Layout {
+        hierarchies: Vec::new(),
+    });
     let missing = layout.missing();
     let required = mode == Mode::Root;
     let (available, detail) = match (required, missing.is_empty()) {
         (true, true) => (true, layout.kind().to_owned()),
         (true, false) => (false, format!("no cgroup controller for {missing:?}")),
-        (false, _) => (false, "not for an ordinary user: limits by rlimits and a watcher, weaker than cgroups".to_owned()),
+        (false, _) => (
+            false,
+            "not for an ordinary user: limits by rlimits and a watcher, weaker than cgroups".to_owned(),
+        ),
     };
     let fix = (!available).then(|| {
-        if required { "enable the memory, cpu and pids controllers".to_owned() } else { "run as root for cgroup limits and one host user per sandbox".to_owned() }
+        if required {
+            "enable the memory, cpu and pids controllers".to_owned()
+        } else {
+            "run as root for cgroup limits and one host user per sandbox".to_owned()
+        }
     });
-    Layer { name: "cgroups", available, required, detail, fix }
+    Layer {
+        name: "cgroups",
+        available,
+        required,
+        detail,
+        fix,
+    }
 }
 
 /// The kernel lets a user namespace mount /proc only where the host's is not covered by other mounts.
 fn proc_visible() -> Layer {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let covered = mounts.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| at.starts_with("/proc/"));
-    let detail = if covered { "parts of /proc are covered by mounts".to_owned() } else { "whole".to_owned() };
+    let covered = mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .any(|at| at.starts_with("/proc/"));
+    let detail = if covered {
+        "parts of /proc are covered by mounts".to_owned()
+    } else {
+        "whole".to_owned()
+    };
     let fix = covered.then(|| "run outside a container, or in one with an unmasked /proc".to_owned());
-    Layer { name: "proc", available: !covered, required: false, detail, fix }
+    Layer {
+        name: "proc",
+        available: !covered,
+        required: false,
+        detail,
+        fix,
+    }
 }
 
 /// An ordinary user becomes root of an own user namespace with own mounts, and sees the host as before.

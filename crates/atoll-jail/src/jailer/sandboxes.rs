@@ -28,20 +28,42 @@ impl Jailer {
         let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
         let host_id = template.next_host_id();
         let scratch = template.scratch(&limits, host_id)?;
-        let with_groups = self.groups.as_ref().filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
-        let groups = with_groups.map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone())).transpose()?;
+        let with_groups = self
+            .groups
+            .as_ref()
+            .filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
+        let groups = with_groups
+            .map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone()))
+            .transpose()?;
         let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
-        self.sandboxes.insert(id.clone(), Sandbox { template: number, groups, limits });
+        self.sandboxes.insert(
+            id.clone(),
+            Sandbox {
+                template: number,
+                groups,
+                limits,
+            },
+        );
         let members = members?.unwrap_or_default();
-        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent).chain(&scratch).chain(&members).map(AsFd::as_fd).collect();
-        let order = ToSpawner::Sandbox { sandbox: id.clone(), host_id, limits, scratch: scratch.is_some() };
+        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent)
+            .chain(&scratch)
+            .chain(&members)
+            .map(AsFd::as_fd)
+            .collect();
+        let order = ToSpawner::Sandbox {
+            sandbox: id.clone(),
+            host_id,
+            limits,
+            scratch: scratch.is_some(),
+        };
         Ok(channel::send(&template.channel, &order, &fds)?)
     }
 
     /// A template whose spawner has ended gets another one.
     fn reopen(&mut self, number: u32) -> Result<(), Fault> {
         if let Some(plan) = self.lost.remove(&number) {
-            self.templates.insert(number, Template::open(plan, self.mode, &self.instance)?);
+            self.templates
+                .insert(number, Template::open(plan, self.mode, &self.instance)?);
         }
         Ok(())
     }
@@ -54,7 +76,13 @@ impl Jailer {
             Err(error) => {
                 let order = ToSpawner::End { sandbox: id.clone() };
                 self.to_spawner(&id, &order, &[])?;
-                return tell(&FromJailer::SandboxFailed { sandbox: id, message: chain(&error) }, &[]);
+                return tell(
+                    &FromJailer::SandboxFailed {
+                        sandbox: id,
+                        message: chain(&error),
+                    },
+                    &[],
+                );
             }
         };
         let (stats, files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
@@ -83,7 +111,15 @@ impl Jailer {
         }
         let names = inputs.iter().map(|input| input.name.clone()).collect();
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
-        self.to_spawner(id, &ToSpawner::Attach { sandbox: id.clone(), limits, names }, &fds)
+        self.to_spawner(
+            id,
+            &ToSpawner::Attach {
+                sandbox: id.clone(),
+                limits,
+                names,
+            },
+            &fds,
+        )
     }
 
     pub(super) fn inspect(&mut self, id: SandboxId, pidfd: &OwnedFd) -> Result<(), Fault> {
@@ -95,12 +131,21 @@ impl Jailer {
         };
         match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), self.mode, &template.plan.walls) {
             Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, layers }, &[]),
-            Err(error) => tell(&FromJailer::InspectFailed { sandbox: id, message: chain(&error) }, &[]),
+            Err(error) => tell(
+                &FromJailer::InspectFailed {
+                    sandbox: id,
+                    message: chain(&error),
+                },
+                &[],
+            ),
         }
     }
 
     pub(super) fn end_sandbox(&mut self, id: SandboxId) -> Result<(), Fault> {
-        if self.to_spawner(&id, &ToSpawner::End { sandbox: id.clone() }, &[]).is_err() {
+        if self
+            .to_spawner(&id, &ToSpawner::End { sandbox: id.clone() }, &[])
+            .is_err()
+        {
             self.forget(&id);
             tell(&FromJailer::Ended { sandbox: id }, &[])?;
         }

@@ -3,13 +3,13 @@
 use super::Fault;
 use crate::cgroup::Disk;
 use crate::channel;
-use atoll_core::Limits;
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::take_parts;
 use crate::spawner::ToSpawner;
 use crate::step::{Step, StepError};
 use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, lay_stdin};
+use atoll_core::Limits;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::ffi::CString;
@@ -34,7 +34,11 @@ pub(super) struct Template {
 
 impl Template {
     pub(super) fn open(plan: TemplatePlan, mode: Mode, instance: &Instance) -> Result<Self, Fault> {
-        let slot = if mode == Mode::Root { Some(instance.take_slot()?) } else { None };
+        let slot = if mode == Mode::Root {
+            Some(instance.take_slot()?)
+        } else {
+            None
+        };
         let (parts, trees) = take_parts(&plan.tree, &plan.kernel, &instance.empty_dir()?)?;
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
@@ -53,11 +57,24 @@ impl Template {
         };
         drop((theirs, wait));
         channel::send_bytes(&go, b"go", &[])?;
-        let start = ToSpawner::Start { plan: Box::new(plan.clone()), parts, mode };
+        let start = ToSpawner::Start {
+            plan: Box::new(plan.clone()),
+            parts,
+            mode,
+        };
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
         channel::send(&ours, &start, &fds)?;
         let disk = Disk::of(&plan.tree);
-        Ok(Self { channel: ours, plan, disk, is_up: false, spawner, mode, next_id: FIRST_SANDBOX_ID, slot })
+        Ok(Self {
+            channel: ours,
+            plan,
+            disk,
+            is_up: false,
+            spawner,
+            mode,
+            next_id: FIRST_SANDBOX_ID,
+            slot,
+        })
     }
 
     /// An id of the template's user namespace for one more sandbox. Rootless there is only one.
@@ -66,7 +83,11 @@ impl Template {
             return 0;
         }
         let id = self.next_id;
-        self.next_id = if id + 1 == IDS_PER_SLOT { FIRST_SANDBOX_ID } else { id + 1 };
+        self.next_id = if id + 1 == IDS_PER_SLOT {
+            FIRST_SANDBOX_ID
+        } else {
+            id + 1
+        };
         id
     }
 }
@@ -74,7 +95,9 @@ impl Template {
 impl Template {
     /// A file system on disk for scratch files, where the limits ask for one and there is the power to make it.
     pub(super) fn scratch(&self, limits: &Limits, host_id: u32) -> Result<Option<OwnedFd>, StepError> {
-        let (Some(slot), true) = (&self.slot, crate::scratch::is_on_disk(limits)) else { return Ok(None) };
+        let (Some(slot), true) = (&self.slot, crate::scratch::is_on_disk(limits)) else {
+            return Ok(None);
+        };
         let dir = self.plan.tree.parent().unwrap_or(&self.plan.tree);
         crate::scratch::make(dir, limits, slot.first_host_id + host_id).map(Some)
     }
@@ -108,7 +131,9 @@ fn become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> StepError {
 
 /// In the child: root of the new user namespace, then this program again, so that its memory belongs there too.
 fn try_become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> Result<std::convert::Infallible, StepError> {
-    channel::receive_bytes(wait).map_err(|_| rustix::io::Errno::PIPE).step("hear from the jailer")?;
+    channel::receive_bytes(wait)
+        .map_err(|_| rustix::io::Errno::PIPE)
+        .step("hear from the jailer")?;
     if mode == Mode::Root {
         rustix::thread::set_thread_groups(&[]).step("drop groups")?;
     }

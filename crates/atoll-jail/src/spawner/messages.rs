@@ -10,14 +10,32 @@ use serde_json::{Map, Value};
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToSpawner {
     /// Beside it: one tree per `Part::Mount`.
-    Start { plan: Box<TemplatePlan>, parts: Vec<Part>, mode: Mode },
+    Start {
+        plan: Box<TemplatePlan>,
+        parts: Vec<Part>,
+        mode: Mode,
+    },
     /// Beside it: the agent's channel, the scratch file system if there is one, then cgroup membership files.
-    Sandbox { sandbox: SandboxId, host_id: u32, limits: Limits, scratch: bool },
+    Sandbox {
+        sandbox: SandboxId,
+        host_id: u32,
+        limits: Limits,
+        scratch: bool,
+    },
     /// Beside it: control socket, stdout, stderr.
-    Context { sandbox: SandboxId, context: u32 },
+    Context {
+        sandbox: SandboxId,
+        context: u32,
+    },
     /// Beside it: one tree per name.
-    Attach { sandbox: SandboxId, limits: Limits, names: Vec<String> },
-    End { sandbox: SandboxId },
+    Attach {
+        sandbox: SandboxId,
+        limits: Limits,
+        names: Vec<String>,
+    },
+    End {
+        sandbox: SandboxId,
+    },
     Rotate,
 }
 
@@ -26,17 +44,47 @@ pub(crate) enum ToSpawner {
 pub(crate) enum FromSpawner {
     Up,
     /// The spawner cannot go on; its sandboxes end with it.
-    Broken { message: String },
-    ZygoteReady { facts: Map<String, Value> },
-    ZygoteDown { message: String },
+    Broken {
+        message: String,
+    },
+    ZygoteReady {
+        facts: Map<String, Value>,
+    },
+    ZygoteDown {
+        message: String,
+    },
     /// Beside it: PID 1 as a pidfd.
-    SandboxReady { sandbox: SandboxId },
-    SandboxFailed { sandbox: SandboxId, message: String },
+    SandboxReady {
+        sandbox: SandboxId,
+    },
+    SandboxFailed {
+        sandbox: SandboxId,
+        message: String,
+    },
     /// Beside it: the context as a pidfd.
-    ContextStarted { sandbox: SandboxId, context: u32 },
-    ContextFailed { sandbox: SandboxId, context: u32, message: String },
-    ContextExited { sandbox: SandboxId, context: u32, code: Option<i32>, signal: Option<i32> },
-    Attached { sandbox: SandboxId },
-    AttachFailed { sandbox: SandboxId, message: String },
-    Ended { sandbox: SandboxId },
+    ContextStarted {
+        sandbox: SandboxId,
+        context: u32,
+    },
+    ContextFailed {
+        sandbox: SandboxId,
+        context: u32,
+        message: String,
+    },
+    ContextExited {
+        sandbox: SandboxId,
+        context: u32,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    Attached {
+        sandbox: SandboxId,
+    },
+    AttachFailed {
+        sandbox: SandboxId,
+        message: String,
+    },
+    Ended {
+        sandbox: SandboxId,
+    },
 }

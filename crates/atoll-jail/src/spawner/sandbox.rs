@@ -60,7 +60,13 @@ impl Sandbox {
         if ruleset.is_err() {
             rustix::process::pidfd_send_signal(&shell, rustix::process::Signal::KILL).ok();
         }
-        Ok(Self { pid, shell, ruleset: ruleset?, cgroups, limits: order.limits })
+        Ok(Self {
+            pid,
+            shell,
+            ruleset: ruleset?,
+            cgroups,
+            limits: order.limits,
+        })
     }
 
     /// Applies what is personal to a prepared sandbox: room for files, and the inputs.
@@ -116,8 +122,13 @@ fn join_and_attach(
     join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS).step("join the sandbox")?;
     crate::shell::become_user()?;
     if let Some(limits) = resize {
-        let options = format!("size={},nr_inodes={}", limits.scratch.get(), limits.scratch_inodes.get());
-        mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options).step("resize the scratch files")?;
+        let options = format!(
+            "size={},nr_inodes={}",
+            limits.scratch.get(),
+            limits.scratch_inodes.get()
+        );
+        mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options)
+            .step("resize the scratch files")?;
     }
     unseal_inputs()?;
     for (name, tree) in names.iter().zip(trees) {

@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 
 /// What a zygote keeps: to enter a pid namespace and, in its fork, the other namespaces of a sandbox.
-const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::SYS_PTRACE).union(CapabilitySet::SYS_CHROOT);
+const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::SYS_CHROOT);
 /// A zygote that dies this often before it was ever ready is not started again.
 const MAX_FAILED_STARTS: u32 = 3;
 /// How long a zygote that is replaced may take to answer what it was asked. A fork takes milliseconds.
@@ -71,9 +73,22 @@ pub(super) struct Fork {
 pub(super) enum Event {
     Ready(Map<String, Value>),
     Failed(String),
-    Forked { sandbox: SandboxId, context: u32, pidfd: OwnedFd },
-    Refused { sandbox: SandboxId, context: u32, message: String },
-    Exited { sandbox: SandboxId, context: u32, code: Option<i32>, signal: Option<i32> },
+    Forked {
+        sandbox: SandboxId,
+        context: u32,
+        pidfd: OwnedFd,
+    },
+    Refused {
+        sandbox: SandboxId,
+        context: u32,
+        message: String,
+    },
+    Exited {
+        sandbox: SandboxId,
+        context: u32,
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
 }
 
 impl Fork {
@@ -91,17 +106,30 @@ impl Fork {
         for cgroup in &sandbox.cgroups {
             fds.push(copy(cgroup)?);
         }
-        Ok(Self { sandbox: id, context, fds, rlimits: crate::rlimits::of(&sandbox.limits, mode) })
+        Ok(Self {
+            sandbox: id,
+            context,
+            fds,
+            rlimits: crate::rlimits::of(&sandbox.limits, mode),
+        })
     }
 
     fn fail(self, error: &ChannelError) -> Event {
         let message = format!("the fork cannot be asked for: {}", crate::step::chain(error));
-        Event::Refused { sandbox: self.sandbox, context: self.context, message }
+        Event::Refused {
+            sandbox: self.sandbox,
+            context: self.context,
+            message,
+        }
     }
 
     fn refuse(self, why: &str) -> Event {
         let message = format!("the template's interpreter does not start: {why}");
-        Event::Refused { sandbox: self.sandbox, context: self.context, message }
+        Event::Refused {
+            sandbox: self.sandbox,
+            context: self.context,
+            message,
+        }
     }
 }
 
@@ -124,7 +152,10 @@ impl Zygote {
     }
 
     pub(super) fn channel(&self) -> Option<BorrowedFd<'_>> {
-        self.live.as_ref().filter(|live| !live.hung_up).map(|live| live.channel.as_fd())
+        self.live
+            .as_ref()
+            .filter(|live| !live.hung_up)
+            .map(|live| live.channel.as_fd())
     }
 
     pub(super) fn is(&self, pid: i32) -> bool {
@@ -156,9 +187,13 @@ impl Zygote {
     pub(super) fn start(&mut self) -> Result<(), StepError> {
         let Some(plan) = self.plan.clone() else { return Ok(()) };
         self.last_failure.clear();
-        let (ours, theirs) = channel::pair().map_err(|_| rustix::io::Errno::MFILE).step("make the zygote's channel")?;
+        let (ours, theirs) = channel::pair()
+            .map_err(|_| rustix::io::Errno::MFILE)
+            .step("make the zygote's channel")?;
         let config = Value::Object(plan.config.clone());
-        channel::send(&ours, &config, &[]).map_err(|_| rustix::io::Errno::PIPE).step("configure the zygote")?;
+        channel::send(&ours, &config, &[])
+            .map_err(|_| rustix::io::Errno::PIPE)
+            .step("configure the zygote")?;
         match fork_with(0).step("fork the zygote")? {
             Forked::Child => {
                 drop(ours);
@@ -167,7 +202,13 @@ impl Zygote {
                 exit_now(127)
             }
             Forked::Parent { pid, pidfd } => {
-                self.live = Some(Live { pid, pidfd, channel: ours, ready: false, hung_up: false });
+                self.live = Some(Live {
+                    pid,
+                    pidfd,
+                    channel: ours,
+                    ready: false,
+                    hung_up: false,
+                });
             }
         }
         Ok(())
@@ -196,7 +237,11 @@ impl Zygote {
     fn hear_out(&mut self, patience: Timespec) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(live) = self.live.as_ref().filter(|live| live.ready && !live.hung_up) {
-            let patience = if self.asked.is_empty() { Timespec { tv_sec: 0, tv_nsec: 0 } } else { patience };
+            let patience = if self.asked.is_empty() {
+                Timespec { tv_sec: 0, tv_nsec: 0 }
+            } else {
+                patience
+            };
             let mut fds = [PollFd::from_borrowed_fd(live.channel.as_fd(), PollFlags::IN)];
             match poll(&mut fds, Some(&patience)) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -215,7 +260,12 @@ impl Zygote {
     /// Forks of a dead zygote are our children now. One that is not has ended and was reaped by the zygote, which
     /// could not say so any more.
     fn lost_forks(&mut self, zygote: i32) -> Vec<Event> {
-        let pids: Vec<i32> = self.forks.iter().filter(|(_, child)| child.zygote == zygote).map(|(pid, _)| *pid).collect();
+        let pids: Vec<i32> = self
+            .forks
+            .iter()
+            .filter(|(_, child)| child.zygote == zygote)
+            .map(|(pid, _)| *pid)
+            .collect();
         pids.into_iter().filter_map(|pid| self.lost_fork(pid)).collect()
     }
 
@@ -227,7 +277,12 @@ impl Zygote {
             Err(_) => (None, None),
         };
         let Child { sandbox, context, .. } = self.forks.remove(&pid)?;
-        Some(Event::Exited { sandbox, context, code, signal })
+        Some(Event::Exited {
+            sandbox,
+            context,
+            code,
+            signal,
+        })
     }
 
     pub(super) fn request(&mut self, fork: Fork) -> Vec<Event> {
@@ -240,14 +295,26 @@ impl Zygote {
 
     fn send_waiting(&mut self) -> Vec<Event> {
         let mut refused = Vec::new();
-        let Some(live) = self.live.as_ref().filter(|live| live.ready) else { return refused };
+        let Some(live) = self.live.as_ref().filter(|live| live.ready) else {
+            return refused;
+        };
         while let Some(fork) = self.waiting.pop_front() {
             let number = self.next_number;
             self.next_number = self.next_number.wrapping_add(1);
-            let mut rlimits = [Rlimit { resource: 0, soft: 0, hard: 0 }; MAX_RLIMITS];
+            let mut rlimits = [Rlimit {
+                resource: 0,
+                soft: 0,
+                hard: 0,
+            }; MAX_RLIMITS];
             rlimits[..fork.rlimits.len()].copy_from_slice(&fork.rlimits);
             let count = u32::try_from(fork.rlimits.len()).unwrap_or(0);
-            let request = ForkRequest { magic: MAGIC, context: number, rlimit_count: count, _pad: 0, rlimits };
+            let request = ForkRequest {
+                magic: MAGIC,
+                context: number,
+                rlimit_count: count,
+                _pad: 0,
+                rlimits,
+            };
             let fds: Vec<_> = fork.fds.iter().map(AsFd::as_fd).collect();
             match channel::send_bytes(&live.channel, bytes_of(&request), &fds) {
                 Ok(()) => drop(self.asked.insert(number, (fork.sandbox, fork.context))),
@@ -264,7 +331,9 @@ impl Zygote {
 
     /// What the zygote has said. Its first message tells whether it is warm; then it is armed.
     pub(super) fn hear(&mut self, filters: &Filters) -> Result<Vec<Event>, ChannelError> {
-        let Some(live) = &mut self.live else { return Ok(Vec::new()) };
+        let Some(live) = &mut self.live else {
+            return Ok(Vec::new());
+        };
         let (body, fds) = match channel::receive_bytes(&live.channel) {
             Err(ChannelError::Closed) => return Ok(self.hang_up()),
             received => received?,
@@ -274,7 +343,10 @@ impl Zygote {
         }
         let first: Map<String, Value> = serde_json::from_slice(&body).map_err(ChannelError::Read)?;
         if first.get("type").and_then(Value::as_str) != Some("ready") {
-            let message = first.get("message").and_then(Value::as_str).unwrap_or("the zygote failed to start");
+            let message = first
+                .get("message")
+                .and_then(Value::as_str)
+                .unwrap_or("the zygote failed to start");
             self.last_failure = message.to_owned();
             return Ok(vec![Event::Failed(message.to_owned())]);
         }
@@ -295,18 +367,38 @@ impl Zygote {
             ForkReply::FORKED => {
                 let (sandbox, context) = self.asked.remove(&reply.context)?;
                 let zygote = self.live.as_ref()?.pid;
-                self.forks.insert(reply.pid, Child { sandbox: sandbox.clone(), context, zygote });
-                fds.into_iter().next().map(|pidfd| Event::Forked { sandbox, context, pidfd })
+                self.forks.insert(
+                    reply.pid,
+                    Child {
+                        sandbox: sandbox.clone(),
+                        context,
+                        zygote,
+                    },
+                );
+                fds.into_iter().next().map(|pidfd| Event::Forked {
+                    sandbox,
+                    context,
+                    pidfd,
+                })
             }
             ForkReply::EXITED => {
                 let Child { sandbox, context, .. } = self.forks.remove(&reply.pid)?;
                 let (code, signal) = wait_status(reply.value);
-                Some(Event::Exited { sandbox, context, code, signal })
+                Some(Event::Exited {
+                    sandbox,
+                    context,
+                    code,
+                    signal,
+                })
             }
             _ => {
                 let (sandbox, context) = self.asked.remove(&reply.context)?;
                 let errno = rustix::io::Errno::from_raw_os_error(reply.value);
-                Some(Event::Refused { sandbox, context, message: format!("the fork was refused: {errno}") })
+                Some(Event::Refused {
+                    sandbox,
+                    context,
+                    message: format!("the fork was refused: {errno}"),
+                })
             }
         }
     }
@@ -322,8 +414,10 @@ impl Zygote {
 
     /// Requests that a dead zygote never answered.
     fn fail_asked(&mut self) -> Vec<Event> {
-        let refused = |(_, (sandbox, context))| {
-            Event::Refused { sandbox, context, message: "the zygote ended while forking".to_owned() }
+        let refused = |(_, (sandbox, context))| Event::Refused {
+            sandbox,
+            context,
+            message: "the zygote ended while forking".to_owned(),
         };
         self.asked.drain().map(refused).collect()
     }
@@ -331,7 +425,11 @@ impl Zygote {
 
 fn wait_status(status: i32) -> (Option<i32>, Option<i32>) {
     let signal = status & 0x7f;
-    if signal == 0 { (Some((status >> 8) & 0xff), None) } else { (None, Some(signal)) }
+    if signal == 0 {
+        (Some((status >> 8) & 0xff), None)
+    } else {
+        (None, Some(signal))
+    }
 }
 
 fn arm(channel: &OwnedFd, filters: &Filters, off: Off) -> Result<(), ChannelError> {
@@ -371,15 +469,28 @@ fn try_become_zygote(
         rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the zygote's user")?;
     }
     keep_three_capabilities()?;
-    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
+    let null =
+        rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
     rustix::stdio::dup2_stdin(&null).step("lay /dev/null")?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr()).step("lay stdout")?;
     crate::sys::process::lay_and_close(channel)?;
-    nix::sys::signal::SigSet::empty().thread_set_mask().step("unblock signals")?;
-    let text = |s: &str| CString::new(s).map_err(std::io::Error::from).step("read the zygote's command");
+    nix::sys::signal::SigSet::empty()
+        .thread_set_mask()
+        .step("unblock signals")?;
+    let text = |s: &str| {
+        CString::new(s)
+            .map_err(std::io::Error::from)
+            .step("read the zygote's command")
+    };
     let argv = argv.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
-    let env = env.iter().map(|(k, v)| text(&format!("{k}={v}"))).collect::<Result<Vec<_>, _>>()?;
-    let program = argv.first().ok_or(rustix::io::Errno::INVAL).step("find the interpreter")?;
+    let env = env
+        .iter()
+        .map(|(k, v)| text(&format!("{k}={v}")))
+        .collect::<Result<Vec<_>, _>>()?;
+    let program = argv
+        .first()
+        .ok_or(rustix::io::Errno::INVAL)
+        .step("find the interpreter")?;
     nix::unistd::execve(program, &argv, &env).step("start the interpreter")
 }
 
@@ -394,7 +505,11 @@ fn keep_three_capabilities() -> Result<(), StepError> {
             Err(errno) => return Err(errno).step("drop a capability"),
         }
     }
-    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: KEPT };
+    let sets = CapabilitySets {
+        effective: KEPT,
+        permitted: KEPT,
+        inheritable: KEPT,
+    };
     rustix::thread::set_capabilities(None, sets).step("set capabilities")?;
     for capability in KEPT.iter() {
         rustix::thread::configure_capability_in_ambient_set(capability, true).step("pass a capability on")?;

@@ -168,7 +168,10 @@ fn raise_oom_score() -> Result<usize, c_int> {
 }
 
 fn restrict_paths(ruleset: c_int) -> Result<usize, c_int> {
-    number_call(nr::LANDLOCK_RESTRICT_SELF, [ruleset.cast_unsigned() as usize, 0, 0, 0, 0])
+    number_call(
+        nr::LANDLOCK_RESTRICT_SELF,
+        [ruleset.cast_unsigned() as usize, 0, 0, 0, 0],
+    )
 }
 
 fn canary_is_out_of_reach() -> Result<(), c_int> {
@@ -198,7 +201,10 @@ pub(crate) fn install_filter(instructions: &[u8]) -> Result<(), c_int> {
         address: *const u8,
     }
     let length = u16::try_from(instructions.len() / 8).map_err(|_| EINVAL)?;
-    let program = Program { length, address: instructions.as_ptr() };
+    let program = Program {
+        length,
+        address: instructions.as_ptr(),
+    };
     let address = &raw const program as usize;
     // SAFETY: `program` is the struct sock_fprog that seccomp reads, pointing to `length` 8-byte instructions
     // inside `instructions`; both outlive the call.

@@ -1,5 +1,8 @@
 //! The only place in Atoll where `unsafe` compiles: system calls that no safe crate offers.
-#![expect(unsafe_code, reason = "system calls without a safe wrapper; every other file of Atoll forbids unsafe")]
+#![expect(
+    unsafe_code,
+    reason = "system calls without a safe wrapper; every other file of Atoll forbids unsafe"
+)]
 
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 pub(crate) mod fork_wire;

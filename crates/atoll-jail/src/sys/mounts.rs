@@ -30,7 +30,12 @@ pub(crate) fn clear_attributes(fd: BorrowedFd<'_>, path: &CStr, attributes: u64)
 }
 
 fn change_attributes(fd: BorrowedFd<'_>, path: &CStr, set: u64, clear: u64, recursive: bool) -> Result<(), Errno> {
-    let attr = MountAttr { set, clear, propagation: 0, userns_fd: 0 };
+    let attr = MountAttr {
+        set,
+        clear,
+        propagation: 0,
+        userns_fd: 0,
+    };
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: `path` is NUL-terminated and `attr` is the struct mount_attr of the given size; both outlive the call.
     let result = unsafe {

@@ -51,7 +51,8 @@ pub(crate) fn fork_with(namespaces: u64) -> Result<Forked, Errno> {
         Ok(0) => Ok(Forked::Child),
         Ok(pid) if pid > 0 => {
             // SAFETY: CLONE_PIDFD has stored a fresh descriptor that nobody else owns.
-            Ok(Forked::Parent { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Forked::Parent { pid, pidfd })
         }
         _ => Err(last_errno()),
     }

@@ -35,7 +35,11 @@ struct LayerReport {
 pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
     let report = report();
     let usable = report.tiers.iter().any(|tier| tier.available);
-    if args.json { print_json(&report)? } else { print(&text(&report))? };
+    if args.json {
+        print_json(&report)?
+    } else {
+        print(&text(&report))?
+    };
     Ok(if usable { ExitStatus::Ok } else { ExitStatus::NoWall })
 }
 
@@ -44,7 +48,13 @@ fn report() -> Report {
     let mut tiers = vec![jail(mode, layers)];
     for tier in ["wasm", "container", "gvisor", "microvm"] {
         let fix = Some("planned; this version of Atoll has the jail tier only".to_owned());
-        tiers.push(TierReport { tier, available: false, layers: Vec::new(), weaker: Vec::new(), fix });
+        tiers.push(TierReport {
+            tier,
+            available: false,
+            layers: Vec::new(),
+            weaker: Vec::new(),
+            fix,
+        });
     }
     Report { mode, tiers }
 }
@@ -56,9 +66,21 @@ fn jail(mode: Mode, layers: Vec<Layer>) -> TierReport {
     let weaker = atoll_jail::jailer::weaker_points(mode);
     let layers = layers
         .into_iter()
-        .map(|l| LayerReport { name: l.name, available: l.available, required: l.required, detail: l.detail, fix: l.fix })
+        .map(|l| LayerReport {
+            name: l.name,
+            available: l.available,
+            required: l.required,
+            detail: l.detail,
+            fix: l.fix,
+        })
         .collect();
-    TierReport { tier: "jail", available, layers, weaker, fix }
+    TierReport {
+        tier: "jail",
+        available,
+        layers,
+        weaker,
+        fix,
+    }
 }
 
 fn text(report: &Report) -> String {
@@ -71,7 +93,13 @@ fn text(report: &Report) -> String {
         let state = if tier.available { "available" } else { "not available" };
         text.push_str(&format!("\n{:<9} {state}\n", tier.tier));
         for layer in &tier.layers {
-            let mark = if layer.available { "ok" } else if layer.required { "MISSING" } else { "absent" };
+            let mark = if layer.available {
+                "ok"
+            } else if layer.required {
+                "MISSING"
+            } else {
+                "absent"
+            };
             text.push_str(&format!("  {:<16} {:<8} {}\n", layer.name, mark, layer.detail));
             if let Some(fix) = &layer.fix {
                 text.push_str(&format!("  {:<16} {:<8} to get it: {fix}\n", "", ""));

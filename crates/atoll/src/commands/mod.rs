@@ -9,7 +9,11 @@ use std::path::PathBuf;
 
 /// The data directory: `$ATOLL_HOME`, else below the user's data home.
 pub(crate) fn home() -> Result<PathBuf, Failure> {
-    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let from = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let home = from("ATOLL_HOME")
         .or_else(|| from("XDG_DATA_HOME").map(|dir| dir.join("atoll")))
         .or_else(|| from("HOME").map(|dir| dir.join(".local/share/atoll")));

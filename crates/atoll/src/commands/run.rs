@@ -22,11 +22,18 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let home = home()?;
     let template = template::open(&TemplateStore::new(home.clone()), &request.template)?;
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
-    let config = EngineConfig { home, program, warmth: Warmth::Cold, walls: Walls::default() };
+    let config = EngineConfig {
+        home,
+        program,
+        warmth: Warmth::Cold,
+        walls: Walls::default(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     runtime.block_on(async {
-        let engine = Engine::start(config, template).await.map_err(|error| Failure::of_engine(&error))?;
+        let engine = Engine::start(config, template)
+            .await
+            .map_err(|error| Failure::of_engine(&error))?;
         let done = in_sandbox(&engine, &request).await;
         engine.stop().await;
         let (execution, files) = done.map_err(|error| Failure::of_engine(&error))?;
@@ -35,7 +42,12 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
 }
 
 async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, SavedFiles), EngineError> {
-    let spec = SandboxSpec { limits: request.limits, inputs: request.inputs.clone(), env: request.env.clone(), start: Some(request.language) };
+    let spec = SandboxSpec {
+        limits: request.limits,
+        inputs: request.inputs.clone(),
+        env: request.env.clone(),
+        start: Some(request.language),
+    };
     let mut sandbox = engine.create(spec).await?;
     let interrupt = interrupt_on_signals();
     let json = request.json;
@@ -44,7 +56,9 @@ async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, Sa
         Output::Stderr(bytes) if !json => pass(&mut std::io::stderr(), bytes),
         Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) => {}
     };
-    let mut execution = sandbox.run(request.language, &request.code, interrupt, &mut sink).await?;
+    let mut execution = sandbox
+        .run(request.language, &request.code, interrupt, &mut sink)
+        .await?;
     let files = sandbox.collect(request.save_to().as_deref()).await?;
     execution.files = files.files.clone();
     Ok((execution, files))
@@ -87,7 +101,12 @@ fn show(request: &Request, execution: Execution, files: SavedFiles) -> Result<Ex
 fn notes(execution: &Execution, saved: &[PathBuf], skipped: &[(String, String)], complete: bool) -> String {
     let mut text = String::new();
     if let Some(error) = &execution.error {
-        let lines = error.traceback.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n");
+        let lines = error
+            .traceback
+            .iter()
+            .map(|line| visible(line))
+            .collect::<Vec<_>>()
+            .join("\n");
         match (lines.is_empty(), execution.outcome) {
             (false, _) => text.push_str(&format!("{lines}\n")),
             // A shell's own words are on stderr already.
@@ -96,7 +115,10 @@ fn notes(execution: &Execution, saved: &[PathBuf], skipped: &[(String, String)],
         }
     }
     if let Some(hint) = &execution.hint {
-        text.push_str(&format!("refused: {} ({})\n\nhint: {}\n", hint.refused, hint.rule, hint.instead));
+        text.push_str(&format!(
+            "refused: {} ({})\n\nhint: {}\n",
+            hint.refused, hint.rule, hint.instead
+        ));
     }
     let cut = execution.truncated;
     if cut.stdout || cut.stderr || cut.results {

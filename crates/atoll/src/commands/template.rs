@@ -28,11 +28,19 @@ pub(crate) fn open(store: &TemplateStore, name: &str) -> Result<Template, Failur
 
 fn build(store: &TemplateStore, name: &str, force: bool, json: bool) -> Result<ExitStatus, Failure> {
     let bar = Bar::new();
-    let built = if force { store.rebuild(name, &bar) } else { store.ensure(name, &bar) };
+    let built = if force {
+        store.rebuild(name, &bar)
+    } else {
+        store.ensure(name, &bar)
+    };
     bar.finish();
     let template = built.map_err(|error| fail(&error))?;
     let info = store.show(&template.name).map_err(|error| fail(&error))?;
-    if json { print_json(&info) } else { print(&format!("{} {} is ready\n", template.name, template.digest)) }
+    if json {
+        print_json(&info)
+    } else {
+        print(&format!("{} {} is ready\n", template.name, template.digest))
+    }
 }
 
 fn list(store: &TemplateStore, json: bool) -> Result<ExitStatus, Failure> {

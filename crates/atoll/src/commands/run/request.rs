@@ -31,26 +31,46 @@ impl Request {
         refuse_planned(&args)?;
         let language = word::<Language>(&args.lang)?;
         if matches!(language, Language::Javascript | Language::R) {
-            return Err(Failure::usage(format!("language is planned, not there yet: `{language}`; use python or bash")));
+            return Err(Failure::usage(format!(
+                "language is planned, not there yet: `{language}`; use python or bash"
+            )));
         }
         check_tier(word::<Tier>(&args.tier)?)?;
         let limits = limits(&args)?;
-        let inputs = args.inputs.iter().map(|text| input(text)).collect::<Result<Vec<_>, _>>()?;
+        let inputs = args
+            .inputs
+            .iter()
+            .map(|text| input(text))
+            .collect::<Result<Vec<_>, _>>()?;
         check_distinct(&inputs).map_err(|error| Failure::bad(&error))?;
         let env = args.env.iter().map(|pair| variable(pair)).collect::<Result<_, _>>()?;
         if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !out.is_dir()) {
-            return Err(Failure::usage(format!("`--out` is not a directory: `{}`", out.display())));
+            return Err(Failure::usage(format!(
+                "`--out` is not a directory: `{}`",
+                out.display()
+            )));
         }
         let code = code(&args)?;
         if language == Language::Bash && code.contains('\0') {
             return Err(Failure::usage("code has a NUL character, which a shell cannot read"));
         }
-        Ok(Self { code, language, limits, inputs, env, template: args.template, json: args.json, out: args.out })
+        Ok(Self {
+            code,
+            language,
+            limits,
+            inputs,
+            env,
+            template: args.template,
+            json: args.json,
+            out: args.out,
+        })
     }
 
     /// Where charts and files go: the named directory, else the default one, which JSON does not use.
     pub(super) fn save_to(&self) -> Option<PathBuf> {
-        self.out.clone().or_else(|| (!self.json).then(|| PathBuf::from("atoll-out")))
+        self.out
+            .clone()
+            .or_else(|| (!self.json).then(|| PathBuf::from("atoll-out")))
     }
 }
 
@@ -97,7 +117,11 @@ fn limits(args: &RunArgs) -> Result<Limits, Failure> {
 /// `PATH`, or `PATH=NAME`. A file whose own name has a `=` is found first.
 fn input(text: &OsStr) -> Result<Input, Failure> {
     let whole = Path::new(text);
-    let cut = text.as_bytes().iter().rposition(|byte| *byte == b'=').filter(|_| !whole.exists());
+    let cut = text
+        .as_bytes()
+        .iter()
+        .rposition(|byte| *byte == b'=')
+        .filter(|_| !whole.exists());
     let made = match cut {
         None => Input::new(whole.to_owned(), None),
         Some(at) => {
@@ -127,7 +151,10 @@ fn code(args: &RunArgs) -> Result<String, Failure> {
     };
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let code = String::from_utf8(bytes).map_err(|error| {
-        Failure::usage(format!("code is not UTF-8: byte {} cannot be read", error.utf8_error().valid_up_to()))
+        Failure::usage(format!(
+            "code is not UTF-8: byte {} cannot be read",
+            error.utf8_error().valid_up_to()
+        ))
     })?;
     if code.trim().is_empty() {
         return Err(Failure::usage("code is empty"));
@@ -150,7 +177,9 @@ fn read_all(source: &mut impl Read, what: &str) -> Result<Vec<u8>, Failure> {
     let read = source.take(MAX_CODE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::usage(format!("code cannot be read: {what}: {error}")))?;
     if bytes.len() as u64 > MAX_CODE_BYTES {
-        return Err(Failure::usage(format!("code is longer than 10 MiB: {what}; give data with `--in`")));
+        return Err(Failure::usage(format!(
+            "code is longer than 10 MiB: {what}; give data with `--in`"
+        )));
     }
     Ok(bytes)
 }
