@@ -47,6 +47,12 @@ pub(crate) fn save(collected: Collected, out: Option<&Path>, cap: u64) -> Result
         ..SavedFiles::default()
     };
     let mut left = cap;
+    if let Some(out) = out.filter(|_| !collected.files.is_empty()) {
+        std::fs::create_dir_all(out).map_err(|source| FilesError::Write {
+            path: out.to_owned(),
+            source,
+        })?;
+    }
     for (path, fd) in collected.files {
         let place = out.zip(safe_path(&path)).map(|(out, below)| out.join(below));
         match copy(&path, fd, place.as_deref(), left) {

@@ -121,9 +121,9 @@ impl Instance {
         Err(rustix::io::Errno::USERS).step("find a free range of host ids")
     }
 
-    /// An empty directory.
+    /// An empty directory, which goes with the instance.
     pub(crate) fn empty_dir(&self) -> Result<PathBuf, StepError> {
-        let dir = self.run_dir.join("empty");
+        let dir = self.run_dir.join(format!("{}.spool", self.name)).join("empty");
         fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
         Ok(dir)
     }

@@ -267,14 +267,15 @@ impl Spawner {
                 self.sandboxes.remove(&sandbox);
                 tell(&FromSpawner::Ended { sandbox }, &[])?;
             } else if self.zygote.is(pid) {
-                let message = format!("the zygote ended (exit {code:?}, signal {signal:?})");
-                tell(
-                    &FromSpawner::ZygoteDown {
-                        message: message.clone(),
-                    },
-                    &[],
-                )?;
-                self.zygote.restart(&message)?.into_iter().try_for_each(tell_event)?;
+                let how = format!("the zygote ended (exit {code:?}, signal {signal:?})");
+                // What it said before it died tells more than how it died.
+                if self.zygote.has_unread_words() {
+                    self.hear_zygote()?;
+                }
+                if self.zygote.failure().is_none() {
+                    tell(&FromSpawner::ZygoteDown { message: how.clone() }, &[])?;
+                }
+                self.zygote.restart(&how)?.into_iter().try_for_each(tell_event)?;
             } else if let Some(unsaid) = self.zygote.retire(pid) {
                 unsaid.into_iter().try_for_each(tell_event)?;
             } else if let Some((sandbox, context)) = self.zygote.forget(pid) {

@@ -233,6 +233,21 @@ impl Zygote {
         Ok(events)
     }
 
+    /// Whether a zygote that is not ready has said something that nobody has heard yet.
+    pub(super) fn has_unread_words(&self) -> bool {
+        let Some(live) = self.live.as_ref().filter(|live| !live.ready && !live.hung_up) else {
+            return false;
+        };
+        let mut fds = [PollFd::new(&live.channel, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::IN)
+    }
+
+    /// What the present zygote said of its failure to start.
+    pub(super) fn failure(&self) -> Option<&str> {
+        Some(self.last_failure.as_str()).filter(|words| !words.is_empty())
+    }
+
     /// Takes what the present zygote has said or says within `patience`; what it was asked and did not answer failed.
     fn hear_out(&mut self, patience: Timespec) -> Vec<Event> {
         let mut events = Vec::new();
