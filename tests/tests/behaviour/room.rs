@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use atoll_core::execution::Execution;
-use atoll_core::quantity::{MIB, OpenFiles, OutputBytes, ScratchBytes, ScratchInodes};
+use atoll_core::quantity::{MIB, MemoryBytes, OpenFiles, OutputBytes, ScratchBytes, ScratchInodes};
 use atoll_core::{Limits, Outcome};
 use atoll_tests::Place;
 
@@ -150,4 +150,46 @@ async fn rich_output_above_its_limit_is_left_out_with_a_flag() -> Result<()> {
     );
     assert_eq!(place.python("print('next')").await?.stdout, "next\n");
     place.end().await
+}
+
+/// More scratch than half of the memory lies on disk: it can be filled, it is limited, and its device goes with it.
+#[tokio::test]
+async fn large_scratch_is_on_disk_limited_and_gone_at_the_end() -> Result<()> {
+    let limits = Limits {
+        memory: MemoryBytes::known(128 * MIB),
+        scratch: ScratchBytes::known(200 * MIB),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let code = "import os\nwith open('/tmp/big', 'wb') as f:\n    for _ in range(170): f.write(bytes(1 << 20))\n\
+                print(os.path.getsize('/tmp/big') >> 20, os.major(os.stat('/tmp').st_dev), os.minor(os.stat('/tmp').st_dev))";
+    let filled = place.python(code).await?;
+    assert_eq!(filled.outcome, Outcome::Ok, "{filled:?}");
+    let facts: Vec<&str> = filled.stdout.split_whitespace().collect();
+    assert_eq!(
+        facts[..2],
+        ["170", "7"],
+        "170 MiB on a loop device beside 128 MiB of memory"
+    );
+    let backing = format!("/sys/block/loop{}/loop/backing_file", facts[2]);
+    let image = std::fs::read_to_string(&backing)?;
+    let full = place
+        .python("open('/home/user/more', 'wb').write(bytes(60 << 20))")
+        .await?;
+    assert_eq!(
+        (full.outcome, rule(&full)),
+        (Outcome::Error, Some("scratch disk: 200 MiB, 10000 files")),
+        "{full:?}"
+    );
+    place.end().await?;
+    let gone = || !std::fs::read_to_string(&backing).is_ok_and(|now| now == image);
+    let bound = std::time::Instant::now() + atoll_tests::process::BOUND;
+    while !gone() {
+        assert!(
+            std::time::Instant::now() < bound,
+            "the loop device is still attached: {image}"
+        );
+        tokio::task::yield_now().await;
+    }
+    Ok(())
 }
