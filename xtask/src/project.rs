@@ -137,6 +137,15 @@ mod tests {
         assert!(root.join("xtask").join("Cargo.toml").is_file());
     }
 
+    /// The README's first command is a bare `cargo run`: it must find one binary, the product.
+    #[test]
+    fn a_bare_cargo_run_starts_the_product() {
+        let text = fs::read_to_string(find_root().unwrap().join("Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&text).unwrap();
+        let members = manifest["workspace"]["default-members"].as_array().unwrap();
+        assert_eq!(members, &[toml::Value::from("crates/atoll")]);
+    }
+
     #[test]
     fn marking_makes_every_source_newer() {
         let dir = env::temp_dir().join(format!("xtask-mark-{}", std::process::id()));
