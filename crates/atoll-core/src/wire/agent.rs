@@ -1,77 +1,186 @@
 //! What the engine and the agent inside a sandbox say to each other: one datagram per message, fds beside it.
 //!
-//! The agent runs our code but behind the wall, so its words are treated as hostile: a message is at most
-//! [`MAX_MESSAGE_BYTES`] long, and a file arrives as a descriptor that the engine checks before it reads.
+//! Every request has a number; its answers carry the same number, so that many can be under way at once. The agent
+//! runs our code but behind the wall, so its words are treated as hostile: a message is at most [`MAX_MESSAGE_BYTES`]
+//! long, and a file arrives as a descriptor that the engine checks before it reads.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub const MAX_MESSAGE_BYTES: usize = 128 << 10;
+/// The number of what the agent says unasked: that it is there.
+pub const UNASKED: u32 = 0;
 
 /// Engine to agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToAgent {
+    pub request: u32,
+    pub ask: Ask,
+}
+
+/// Agent to engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FromAgent {
+    pub request: u32,
+    pub answer: Answer,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ToAgent {
-    /// Start a locked-down process. Descriptors beside it become 0, 1, 2, 3 … of the process.
+pub enum Ask {
+    /// Start a locked-down process. Descriptors beside it become 0, 1, 2, 3 … of the process; with `terminal` there
+    /// are none, and a new terminal takes their place. Answers: `Spawned`, later `Exited`.
     Spawn {
-        process: u32,
         argv: Vec<String>,
         env: BTreeMap<String, String>,
         cwd: String,
+        terminal: Option<TerminalSize>,
     },
-    /// Signal a process and all of its group.
+    /// Signal the process that request `process` has started, and all of its group. No answer.
     Signal { process: u32, signal: i32 },
-    /// Walk a directory and hand over its regular files.
+    /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
     Collect { dir: String, max_files: u32 },
     /// How full the scratch files are.
     Scratch,
     /// What all processes of the user use now: asked where there is no cgroup to read. Memory is counted quickly, and
     /// exactly only if the quick sum is above `exact_above_bytes`.
     Usage { exact_above_bytes: u64 },
-    /// End every process of the user.
+    /// End every process of the user. No answer.
     KillAll,
+    /// What is at `path`: `Entry`.
+    Stat { path: String },
+    /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
+    List { path: String, depth: u32 },
+    /// Make a directory and its parents: `Entry`.
+    MakeDir { path: String },
+    /// Rename; parents of `to` are made: `Entry`.
+    Move { from: String, to: String },
+    /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`.
+    Remove { path: String },
+    /// Open a plain file: `File` with a descriptor beside it.
+    Read { path: String },
+    /// Write a file with the bytes of the pipe beside it; parents are made. Nothing is seen at `path` of an upload that
+    /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`.
+    Write {
+        path: String,
+        metadata: BTreeMap<String, String>,
+    },
+    /// All bytes of the write `request` are in its pipe.
+    Commit { write: u32 },
+    /// The write is given up; what came so far is thrown away. The write answers `Refused`.
+    Abort { write: u32 },
+    /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`.
+    Watch { path: String, recursive: bool },
+    Unwatch { watch: u32 },
+    /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it.
+    Connect { port: u16 },
 }
 
-/// Agent to engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum FromAgent {
+pub enum Answer {
     /// PID 1 is up and locked down; the sandbox can take contexts.
     Ready,
-    /// A pidfd comes beside it.
+    /// Beside it: a pidfd, and with a terminal its other end.
     Spawned {
-        process: u32,
-    },
-    SpawnFailed {
-        process: u32,
-        message: String,
+        /// The process's number as it is seen inside.
+        pid: u32,
     },
     Exited {
-        process: u32,
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// A regular file below the directory that was asked for; an open descriptor comes beside it.
-    File {
-        path: String,
-        size: u64,
-    },
+    /// A regular file; an open descriptor comes beside it.
+    File { path: String, size: u64 },
     /// Something below the directory that is not handed over, and why.
-    Skipped {
-        path: String,
-        why: String,
-    },
-    Collected {
-        complete: bool,
-    },
-    Scratch {
-        free_bytes: u64,
-        free_inodes: u64,
-    },
-    Usage {
-        memory_bytes: u64,
-        cpu_ms: u64,
-    },
+    Skipped { path: String, why: String },
+    Collected { complete: bool },
+    Scratch { free_bytes: u64, free_inodes: u64 },
+    Usage { memory_bytes: u64, cpu_ms: u64 },
+    Entry { entry: Entry },
+    Entries { entries: Vec<Entry>, last: bool },
+    Watching,
+    Changed { change: Change },
+    /// Changes were lost: there were more than fit the queue.
+    Overflowed,
+    /// Beside it: a connected stream.
+    Connected,
+    Done,
+    /// The request was understood and cannot be done.
+    Refused { why: Refusal, message: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refusal {
+    NotFound,
+    Exists,
+    NotADirectory,
+    IsADirectory,
+    NotAFile,
+    NoRoom,
+    Denied,
+    /// A path, name or number that cannot be right.
+    Invalid,
+    /// Nobody listens on the port.
+    NotListening,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TerminalSize {
+    pub columns: u16,
+    pub rows: u16,
+}
+
+/// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub path: String,
+    pub kind: EntryKind,
+    pub size: u64,
+    /// Permission bits only.
+    pub mode: u32,
+    pub owner: String,
+    pub group: String,
+    /// Nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// Where a link leads in the end, if it is one.
+    pub link_target: Option<String>,
+    /// What uploads have attached.
+    pub metadata: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    File,
+    Directory,
+    /// A link to nowhere.
+    Link,
+    Other,
+}
+
+/// One change below a watched directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Relative to the watched directory.
+    pub name: String,
+    pub kind: ChangeKind,
+    /// What is there now, if it still is.
+    pub entry: Option<Entry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Created,
+    Written,
+    Removed,
+    Renamed,
+    Permissions,
 }
 
 pub fn encode<T: Serialize>(message: &T) -> Option<Vec<u8>> {
@@ -89,22 +198,20 @@ pub fn parse<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Option<T> {
 mod tests {
     use super::*;
 
+    fn collect(dir: String) -> ToAgent {
+        let ask = Ask::Collect { dir, max_files: 9 };
+        ToAgent { request: 7, ask }
+    }
+
     #[test]
     fn messages_come_back_as_they_went() {
-        let message = ToAgent::Collect {
-            dir: "/data/output".into(),
-            max_files: 9,
-        };
+        let message = collect("/data/output".into());
         assert_eq!(parse(&encode(&message).unwrap()), Some(message));
-        assert_eq!(parse::<FromAgent>(b"{\"type\":\"exited\"}"), None);
+        assert_eq!(parse::<FromAgent>(b"{\"request\":1,\"answer\":{\"type\":\"spawned\"}}"), None);
     }
 
     #[test]
     fn a_message_over_the_bound_is_not_sent() {
-        let message = ToAgent::Collect {
-            dir: "x".repeat(MAX_MESSAGE_BYTES),
-            max_files: 1,
-        };
-        assert_eq!(encode(&message), None);
+        assert_eq!(encode(&collect("x".repeat(MAX_MESSAGE_BYTES))), None);
     }
 }
