@@ -30,7 +30,9 @@ pub struct FromAgent {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
     /// Start a locked-down process. Descriptors beside it become 0, 1, 2, 3 … of the process; with `terminal` there
-    /// are none, and a new terminal takes their place. Answers: `Spawned`, later `Exited`.
+    /// are none, and a new terminal takes their place. Answers: `Spawned`, later `Exited`. The environment is that of
+    /// the sandbox with `env` on top; `cwd` is a path as below. A directory that is not there is `Invalid`, a program
+    /// that is not there `NotFound`; a program that fails to start says so on descriptor 2 and exits with 127.
     Spawn {
         argv: Vec<String>,
         env: BTreeMap<String, String>,
@@ -48,20 +50,23 @@ pub enum Ask {
     Usage { exact_above_bytes: u64 },
     /// End every process of the user. No answer.
     KillAll,
-    /// What is at `path`: `Entry`.
+    /// What is at `path`: `Entry`. Here and below a path is absolute, or `~`, `~/x`, empty and relative ones are below
+    /// the home directory. Links are followed as the user's programs would, but never those of `/proc` to open files.
     Stat { path: String },
     /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
     List { path: String, depth: u32 },
-    /// Make a directory and its parents: `Entry`.
+    /// Make a directory and its parents: `Entry`. `Exists` if the directory is there, `NotADirectory` if something else is.
     MakeDir { path: String },
     /// Rename; parents of `to` are made: `Entry`.
     Move { from: String, to: String },
-    /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`.
+    /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`. Links are not followed;
+    /// places of the sandbox (`/home/user`, `/tmp` …) themselves are `Denied`.
     Remove { path: String },
     /// Open a plain file: `File` with a descriptor beside it.
     Read { path: String },
     /// Write a file with the bytes of the pipe beside it; parents are made. Nothing is seen at `path` of an upload that
-    /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`.
+    /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`. `Refused` can come at any time; then the
+    /// pipe has no reader any more, and a later `Commit` or `Abort` means nothing.
     Write {
         path: String,
         metadata: BTreeMap<String, String>,
@@ -70,10 +75,12 @@ pub enum Ask {
     Commit { write: u32 },
     /// The write is given up; what came so far is thrown away. The write answers `Refused`.
     Abort { write: u32 },
-    /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`.
+    /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`. Only directories of
+    /// the scratch; others are `Denied`. A change that a request has made is told before that request is answered.
     Watch { path: String, recursive: bool },
+    /// No answer; changes that are on their way may still come.
     Unwatch { watch: u32 },
-    /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it.
+    /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it, which does not block.
     Connect { port: u16 },
 }
 
@@ -92,23 +99,47 @@ pub enum Answer {
         signal: Option<i32>,
     },
     /// A regular file; an open descriptor comes beside it.
-    File { path: String, size: u64 },
+    File {
+        path: String,
+        size: u64,
+    },
     /// Something below the directory that is not handed over, and why.
-    Skipped { path: String, why: String },
-    Collected { complete: bool },
-    Scratch { free_bytes: u64, free_inodes: u64 },
-    Usage { memory_bytes: u64, cpu_ms: u64 },
-    Entry { entry: Entry },
-    Entries { entries: Vec<Entry>, last: bool },
+    Skipped {
+        path: String,
+        why: String,
+    },
+    Collected {
+        complete: bool,
+    },
+    Scratch {
+        free_bytes: u64,
+        free_inodes: u64,
+    },
+    Usage {
+        memory_bytes: u64,
+        cpu_ms: u64,
+    },
+    Entry {
+        entry: Entry,
+    },
+    Entries {
+        entries: Vec<Entry>,
+        last: bool,
+    },
     Watching,
-    Changed { change: Change },
+    Changed {
+        change: Change,
+    },
     /// Changes were lost: there were more than fit the queue.
     Overflowed,
     /// Beside it: a connected stream.
     Connected,
     Done,
     /// The request was understood and cannot be done.
-    Refused { why: Refusal, message: String },
+    Refused {
+        why: Refusal,
+        message: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,7 +166,8 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link.
+/// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link. A name that
+/// is not UTF-8 has U+FFFD in place of its wrong bytes: it can be seen, not addressed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub path: String,
@@ -207,7 +239,10 @@ mod tests {
     fn messages_come_back_as_they_went() {
         let message = collect("/data/output".into());
         assert_eq!(parse(&encode(&message).unwrap()), Some(message));
-        assert_eq!(parse::<FromAgent>(b"{\"request\":1,\"answer\":{\"type\":\"spawned\"}}"), None);
+        assert_eq!(
+            parse::<FromAgent>(b"{\"request\":1,\"answer\":{\"type\":\"spawned\"}}"),
+            None
+        );
     }
 
     #[test]
