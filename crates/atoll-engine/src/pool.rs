@@ -98,7 +98,7 @@ async fn refill(engine: Arc<Engine>, ready: Arc<Mutex<VecDeque<Prepared>>>, take
 }
 
 async fn prepare(engine: &Engine) -> Result<Prepared, EngineError> {
-    let (mut jail, context) = engine.prepare(Limits::default()).await?;
+    let (jail, context) = engine.prepare(Limits::default()).await?;
     let mut context = match context {
         Some(context) => context,
         None => jail.start_python().await?,
