@@ -1,8 +1,10 @@
 //! The agent's loop: messages of the engine, ended children.
 
 use crate::collect::collect;
-use atoll_core::wire::agent::{FromAgent, ToAgent, parse};
-use atoll_jail::channel::{self, ChannelError};
+use crate::outbox::Outbox;
+use crate::refused::Refused;
+use atoll_core::wire::agent::{Answer, Ask, Refusal, ToAgent, UNASKED, parse};
+use atoll_jail::channel::ChannelError;
 use atoll_jail::{AgentStart, chain, command};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, killpg};
@@ -10,18 +12,23 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::HashMap;
 
 /// Runs until the engine goes; the sandbox ends with it.
 pub fn main(start: AgentStart) -> i32 {
     let Ok(children) = watch_children() else { return 1 };
+    let Ok(outbox) = start.channel.try_clone() else {
+        return 1;
+    };
+    let Ok(outbox) = Outbox::new(outbox) else { return 1 };
     let mut agent = Agent {
         start,
         children,
+        outbox,
         processes: HashMap::new(),
     };
-    if agent.tell(&FromAgent::Ready, &[]).is_err() {
+    if agent.outbox.tell(UNASKED, Answer::Ready).is_err() {
         return 1;
     }
     while agent.turn().is_ok() {}
@@ -31,99 +38,101 @@ pub fn main(start: AgentStart) -> i32 {
 struct Agent {
     start: AgentStart,
     children: SignalFd,
-    /// Live commands: pid inside, and the engine's number for it.
+    outbox: Outbox,
+    /// Live commands: pid inside, and the request that has started it.
     processes: HashMap<i32, u32>,
 }
 
 impl Agent {
     fn turn(&mut self) -> Result<(), ChannelError> {
         let (engine, children) = self.wait()?;
+        self.outbox.flush()?;
         if children {
             self.reap()?;
         }
         if engine {
-            let (body, fds) = channel::receive_bytes(&self.start.channel)?;
-            if let Some(message) = parse::<ToAgent>(&body) {
-                self.obey(message, fds)?;
+            if let Some((body, fds)) = self.outbox.hear()? {
+                if let Some(message) = parse::<ToAgent>(&body) {
+                    self.obey(message, fds)?;
+                }
             }
         }
         Ok(())
     }
 
     fn wait(&self) -> Result<(bool, bool), ChannelError> {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, !self.outbox.is_full());
+        interest.set(PollFlags::OUT, !self.outbox.is_empty());
         let mut fds = [
-            PollFd::from_borrowed_fd(self.start.channel.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.outbox.channel(), interest),
             PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
         ];
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(ChannelError::Socket(errno)),
         }
-        Ok((!fds[0].revents().is_empty(), !fds[1].revents().is_empty()))
+        let heard = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        Ok((fds[0].revents().intersects(heard), !fds[1].revents().is_empty()))
     }
 
     fn obey(&mut self, message: ToAgent, fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
-        match message {
-            ToAgent::Spawn {
-                process,
+        let request = message.request;
+        match message.ask {
+            Ask::Spawn {
                 argv,
                 env,
                 cwd,
+                terminal: None,
             } => match command::start(&self.start, &argv, &env, &cwd, &fds) {
                 Ok((pid, pidfd)) => {
-                    self.processes.insert(pid, process);
-                    self.tell(&FromAgent::Spawned { process }, &[pidfd.as_fd()])
+                    self.processes.insert(pid, request);
+                    let spawned = Answer::Spawned {
+                        pid: pid.unsigned_abs(),
+                    };
+                    self.outbox.tell_with(request, spawned, vec![pidfd])
                 }
-                Err(error) => self.tell(
-                    &FromAgent::SpawnFailed {
-                        process,
-                        message: chain(&error),
-                    },
-                    &[],
-                ),
+                Err(error) => self.refuse(request, Refused::new(Refusal::Failed, chain(&error))),
             },
-            ToAgent::Signal { process, signal } => {
-                let pid = self
-                    .processes
-                    .iter()
-                    .find(|(_, number)| **number == process)
-                    .map(|(pid, _)| *pid);
-                if let (Some(pid), Ok(signal)) = (pid, Signal::try_from(signal)) {
+            Ask::Signal { process, signal } => {
+                let found = self.processes.iter().find(|(_, number)| **number == process);
+                if let (Some((pid, _)), Ok(signal)) = (found, Signal::try_from(signal)) {
                     // Every command leads a session of its own, so its group has its number.
-                    killpg(Pid::from_raw(pid), signal).ok();
+                    killpg(Pid::from_raw(*pid), signal).ok();
                 }
                 Ok(())
             }
-            ToAgent::Collect { dir, max_files } => collect(&self.start.channel, &dir, max_files),
-            ToAgent::Usage { exact_above_bytes } => {
+            Ask::Collect { dir, max_files } => collect(&mut self.outbox, request, &dir, max_files),
+            Ask::Usage { exact_above_bytes } => {
                 let usage = crate::usage::read(exact_above_bytes);
-                self.tell(
-                    &FromAgent::Usage {
-                        memory_bytes: usage.memory_bytes,
-                        cpu_ms: usage.cpu_ms,
-                    },
-                    &[],
-                )
+                let answer = Answer::Usage {
+                    memory_bytes: usage.memory_bytes,
+                    cpu_ms: usage.cpu_ms,
+                };
+                self.outbox.tell(request, answer)
             }
-            ToAgent::KillAll => {
+            Ask::KillAll => {
                 // From PID 1, `-1` means everybody else in this pid namespace.
                 nix::sys::signal::kill(Pid::from_raw(-1), Signal::SIGKILL).ok();
                 Ok(())
             }
-            ToAgent::Scratch => {
+            Ask::Scratch => {
                 let (free_bytes, free_inodes) = match rustix::fs::statvfs("/home/user") {
                     Ok(stat) => (stat.f_bavail * stat.f_frsize, stat.f_favail),
                     Err(_) => (0, 0),
                 };
-                self.tell(
-                    &FromAgent::Scratch {
-                        free_bytes,
-                        free_inodes,
-                    },
-                    &[],
-                )
+                let answer = Answer::Scratch {
+                    free_bytes,
+                    free_inodes,
+                };
+                self.outbox.tell(request, answer)
             }
+            _ => self.refuse(request, Refused::new(Refusal::Failed, "not yet")),
         }
+    }
+
+    fn refuse(&mut self, request: u32, refused: Refused) -> Result<(), ChannelError> {
+        self.outbox.tell(request, refused.into_answer())
     }
 
     /// Reaps everything that ended: commands, which the engine is told of, and orphans of the user's programs.
@@ -136,14 +145,10 @@ impl Agent {
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
                 Ok(_) | Err(_) => continue,
             };
-            if let Some(process) = self.processes.remove(&pid) {
-                self.tell(&FromAgent::Exited { process, code, signal }, &[])?;
+            if let Some(request) = self.processes.remove(&pid) {
+                self.outbox.tell(request, Answer::Exited { code, signal })?;
             }
         }
-    }
-
-    fn tell(&self, message: &FromAgent, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
-        channel::send(&self.start.channel, message, fds)
     }
 }
 

@@ -3,8 +3,9 @@
 //! User code may still run and change the tree while it is walked. Whatever is opened is a file of this sandbox,
 //! and what kind of file it is gets asked of the opened descriptor, not of a name.
 
-use atoll_core::wire::agent::FromAgent;
-use atoll_jail::channel::{self, ChannelError};
+use crate::outbox::Outbox;
+use atoll_core::wire::agent::Answer;
+use atoll_jail::channel::ChannelError;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
@@ -13,27 +14,25 @@ use rustix::io::Errno;
 const MAX_DEPTH: usize = 32;
 
 struct Walk<'a> {
-    channel: &'a OwnedFd,
+    outbox: &'a mut Outbox,
+    request: u32,
     left: u32,
     complete: bool,
 }
 
-pub(crate) fn collect(channel: &OwnedFd, dir: &str, max_files: u32) -> Result<(), ChannelError> {
+/// The descriptors in the queue are open files, so it is emptied after each.
+pub(crate) fn collect(outbox: &mut Outbox, request: u32, dir: &str, max_files: u32) -> Result<(), ChannelError> {
     let mut walk = Walk {
-        channel,
+        outbox,
+        request,
         left: max_files,
         complete: true,
     };
     if let Ok(root) = open_dir(CWD.as_fd(), dir) {
         walk.directory(&root, "", 0)?;
     }
-    channel::send(
-        channel,
-        &FromAgent::Collected {
-            complete: walk.complete,
-        },
-        &[],
-    )
+    let complete = walk.complete;
+    walk.outbox.tell(request, Answer::Collected { complete })
 }
 
 fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
@@ -87,34 +86,25 @@ impl Walk<'_> {
         };
         let Ok(stat) = fstat(&file) else { return Ok(()) };
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => self.file(&here, u64::try_from(stat.st_size).unwrap_or(0), &file),
+            FileType::RegularFile => self.file(&here, u64::try_from(stat.st_size).unwrap_or(0), file),
             FileType::Directory if depth >= MAX_DEPTH => self.skip(&here, "it is too deep"),
             FileType::Directory => self.directory(&file, &format!("{here}/"), depth + 1),
             _ => self.skip(&here, "it is not a plain file"),
         }
     }
 
-    fn file(&mut self, path: &str, size: u64, file: &OwnedFd) -> Result<(), ChannelError> {
+    fn file(&mut self, path: &str, size: u64, file: OwnedFd) -> Result<(), ChannelError> {
         self.left -= 1;
-        channel::send(
-            self.channel,
-            &FromAgent::File {
-                path: path.to_owned(),
-                size,
-            },
-            &[file.as_fd()],
-        )
+        let path = path.to_owned();
+        self.outbox
+            .tell_with(self.request, Answer::File { path, size }, vec![file])?;
+        self.outbox.flush_all()
     }
 
     fn skip(&mut self, path: &str, why: &str) -> Result<(), ChannelError> {
         self.left -= 1;
-        channel::send(
-            self.channel,
-            &FromAgent::Skipped {
-                path: path.to_owned(),
-                why: why.to_owned(),
-            },
-            &[],
-        )
+        let (path, why) = (path.to_owned(), why.to_owned());
+        self.outbox.tell(self.request, Answer::Skipped { path, why })?;
+        self.outbox.flush_all()
     }
 }

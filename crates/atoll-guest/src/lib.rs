@@ -6,6 +6,8 @@
 mod agent;
 mod collect;
 mod kernel;
+mod outbox;
+mod refused;
 mod usage;
 
 pub use agent::main;

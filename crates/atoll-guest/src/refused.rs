@@ -1,0 +1,65 @@
+//! Why something cannot be done: the kernel's word, translated once.
+
+use atoll_core::wire::agent::{Answer, Refusal};
+use rustix::io::Errno;
+use std::fmt::Display;
+
+/// A request that was understood and cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) why: Refusal,
+    pub(crate) message: String,
+}
+
+impl Refused {
+    pub(crate) fn new(why: Refusal, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { why, message }
+    }
+
+    pub(crate) fn into_answer(self) -> Answer {
+        let Self { why, message } = self;
+        Answer::Refused { why, message }
+    }
+}
+
+/// Names the thing that a failed call was about.
+pub(crate) trait About<T> {
+    fn about(self, what: impl Display) -> Result<T, Refused>;
+}
+
+impl<T> About<T> for Result<T, Errno> {
+    fn about(self, what: impl Display) -> Result<T, Refused> {
+        self.map_err(|errno| Refused::new(refusal(errno), format!("{what}: {}", words(errno))))
+    }
+}
+
+impl<T> About<T> for Result<T, std::io::Error> {
+    fn about(self, what: impl Display) -> Result<T, Refused> {
+        self.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+            .about(what)
+    }
+}
+
+fn refusal(errno: Errno) -> Refusal {
+    match errno {
+        Errno::NOENT => Refusal::NotFound,
+        Errno::EXIST | Errno::NOTEMPTY => Refusal::Exists,
+        Errno::NOTDIR => Refusal::NotADirectory,
+        Errno::ISDIR => Refusal::IsADirectory,
+        Errno::NXIO | Errno::NODEV => Refusal::NotAFile,
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Refusal::NoRoom,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BUSY | Errno::TXTBSY => Refusal::Denied,
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::ILSEQ => Refusal::Invalid,
+        _ => Refusal::Failed,
+    }
+}
+
+fn words(errno: Errno) -> String {
+    match errno {
+        Errno::NOENT => "no such file or directory".to_owned(),
+        Errno::NOSPC | Errno::DQUOT => "no space left".to_owned(),
+        Errno::LOOP => "too many links, or a link that leads out of the files".to_owned(),
+        errno => std::io::Error::from(errno).to_string(),
+    }
+}
