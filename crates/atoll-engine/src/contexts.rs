@@ -78,7 +78,14 @@ impl Slot {
                 Ok(context)
             }
             Language::Bash => {
-                let argv = ["/bin/bash", "--noprofile", "--norc", "-c", atoll_guest::BASH_DRIVER, "bash"];
+                let argv = [
+                    "/bin/bash",
+                    "--noprofile",
+                    "--norc",
+                    "-c",
+                    atoll_guest::BASH_DRIVER,
+                    "bash",
+                ];
                 Ok(program(Interpreter::Bash, &argv).await?)
             }
             Language::Javascript | Language::R => Err(EngineError::Language(self.language)),
@@ -159,7 +166,12 @@ impl Contexts {
     }
 
     /// Makes a context, with its interpreter started; the newest is the last of the list.
-    pub async fn create(&self, sandbox: &Sandbox, language: Language, cwd: Option<&str>) -> Result<ContextInfo, EngineError> {
+    pub async fn create(
+        &self,
+        sandbox: &Sandbox,
+        language: Language,
+        cwd: Option<&str>,
+    ) -> Result<ContextInfo, EngineError> {
         let slot = Slot::new(language, cwd.unwrap_or(HOME), false, None);
         let (mut seat, context, layers) = slot.take(sandbox).await?;
         *seat = Some((context, layers));

@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// Ends every sandbox and waits until the jailer has removed all that it made.
-    pub async fn stop(self) {
+    pub async fn stop(&self) {
         self.link.stop().await;
     }
 

@@ -232,7 +232,9 @@ impl<'a, 'b> Run<'a, 'b> {
 
     /// A program of the agent leads a group: what it has started goes with it.
     async fn signal_group(&self, signal: Signal) -> Result<(), JailError> {
-        let Some(process) = self.context.process else { return Ok(()) };
+        let Some(process) = self.context.process else {
+            return Ok(());
+        };
         let signal = signal.as_raw();
         self.sandbox.agent.tell(Ask::Signal { process, signal }).await
     }

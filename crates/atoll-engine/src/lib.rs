@@ -12,8 +12,10 @@ mod hint;
 mod input;
 mod inside;
 mod jail;
+mod node;
 mod pool;
 mod sandbox;
+pub mod session;
 mod stat;
 pub mod template;
 
@@ -28,7 +30,8 @@ pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use pool::Pool;
+pub use node::{Created, Node, NodeConfig, NodeError};
+pub use pool::{Claim, Pool, PoolSize};
 pub use sandbox::{Choice, Request, Sandbox, SandboxSpec};
 
 pub(crate) fn random_bytes() -> [u8; 16] {

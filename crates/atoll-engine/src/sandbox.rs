@@ -7,9 +7,10 @@ use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::input::{Copies, Input, prepare_inputs};
 use crate::inside::Commands;
-use crate::jail::{Context, JailSandbox};
+use crate::jail::{Context, JailError, JailSandbox};
 use atoll_core::execution::{Execution, Receipt};
-use atoll_core::{ContextId, ExecutionId, Language, Limits, SandboxId, Tier};
+use atoll_core::wire::agent::{Answer, Ask};
+use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use atoll_jail::plan::Mode;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -88,7 +89,10 @@ impl Sandbox {
         let made_with = jail.limits();
         let limits = spec.limits.with_execution_of(&made_with);
         jail.claim(limits, inputs).await?;
-        let python = match (limits == made_with, same_for_a_process(&limits, &made_with, jail.mode())) {
+        let python = match (
+            limits == made_with,
+            same_for_a_process(&limits, &made_with, jail.mode()),
+        ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
             (false, true) => Some({
@@ -225,6 +229,22 @@ impl Sandbox {
         let cap = self.limits.scratch.get();
         let saved = tokio::task::spawn_blocking(move || save(collected, out.as_deref(), cap)).await;
         Ok(saved.map_err(|_| crate::files::FilesError::Interrupted)??)
+    }
+
+    /// Stops every process where it is, or lets all go on. Memory and files stay as they are.
+    pub(crate) async fn freeze(&self, on: bool) -> Result<(), EngineError> {
+        match self.jail.agent.ask_once(Ask::Freeze { on }).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    /// Why a sandbox that nobody ended has ended.
+    pub(crate) fn why_lost(&self) -> EndReason {
+        match self.jail.stats.oom_kills() {
+            0 => EndReason::Failed,
+            _ => EndReason::MemoryLimit,
+        }
     }
 
     /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.

@@ -116,6 +116,11 @@ impl Agent {
                 nix::sys::signal::kill(Pid::from_raw(-1), Signal::SIGKILL).ok();
                 Ok(())
             }
+            Ask::Freeze { on } => {
+                let signal = if on { Signal::SIGSTOP } else { Signal::SIGCONT };
+                nix::sys::signal::kill(Pid::from_raw(-1), signal).ok();
+                self.outbox.tell(request, Answer::Done)
+            }
             Ask::Scratch => {
                 let (free_bytes, free_inodes) = match rustix::fs::statvfs("/home/user") {
                     Ok(stat) => (stat.f_bavail * stat.f_frsize, stat.f_favail),

@@ -38,28 +38,54 @@ pub enum Ask {
         terminal: Option<TerminalSize>,
     },
     /// Signal the process that request `process` has started, and all of its group. No answer.
-    Signal { process: u32, signal: i32 },
+    Signal {
+        process: u32,
+        signal: i32,
+    },
     /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
-    Collect { dir: String, max_files: u32 },
+    Collect {
+        dir: String,
+        max_files: u32,
+    },
     /// How full the scratch files are.
     Scratch,
     /// What all processes of the user use now: asked where there is no cgroup to read. Memory is counted quickly, and
     /// exactly only if the quick sum is above `exact_above_bytes`.
-    Usage { exact_above_bytes: u64 },
+    Usage {
+        exact_above_bytes: u64,
+    },
     /// End every process of the user. No answer.
     KillAll,
+    /// Stop every process of the user where it is, or let all go on: `Done`.
+    Freeze {
+        on: bool,
+    },
     /// What is at `path`: `Entry`.
-    Stat { path: String },
+    Stat {
+        path: String,
+    },
     /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
-    List { path: String, depth: u32 },
+    List {
+        path: String,
+        depth: u32,
+    },
     /// Make a directory and its parents: `Entry`.
-    MakeDir { path: String },
+    MakeDir {
+        path: String,
+    },
     /// Rename; parents of `to` are made: `Entry`.
-    Move { from: String, to: String },
+    Move {
+        from: String,
+        to: String,
+    },
     /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`.
-    Remove { path: String },
+    Remove {
+        path: String,
+    },
     /// Open a plain file: `File` with a descriptor beside it.
-    Read { path: String },
+    Read {
+        path: String,
+    },
     /// Write a file with the bytes of the pipe beside it; parents are made. Nothing is seen at `path` of an upload that
     /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`.
     Write {
@@ -67,14 +93,25 @@ pub enum Ask {
         metadata: BTreeMap<String, String>,
     },
     /// All bytes of the write `request` are in its pipe.
-    Commit { write: u32 },
+    Commit {
+        write: u32,
+    },
     /// The write is given up; what came so far is thrown away. The write answers `Refused`.
-    Abort { write: u32 },
+    Abort {
+        write: u32,
+    },
     /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`.
-    Watch { path: String, recursive: bool },
-    Unwatch { watch: u32 },
+    Watch {
+        path: String,
+        recursive: bool,
+    },
+    Unwatch {
+        watch: u32,
+    },
     /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it.
-    Connect { port: u16 },
+    Connect {
+        port: u16,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,23 +129,47 @@ pub enum Answer {
         signal: Option<i32>,
     },
     /// A regular file; an open descriptor comes beside it.
-    File { path: String, size: u64 },
+    File {
+        path: String,
+        size: u64,
+    },
     /// Something below the directory that is not handed over, and why.
-    Skipped { path: String, why: String },
-    Collected { complete: bool },
-    Scratch { free_bytes: u64, free_inodes: u64 },
-    Usage { memory_bytes: u64, cpu_ms: u64 },
-    Entry { entry: Entry },
-    Entries { entries: Vec<Entry>, last: bool },
+    Skipped {
+        path: String,
+        why: String,
+    },
+    Collected {
+        complete: bool,
+    },
+    Scratch {
+        free_bytes: u64,
+        free_inodes: u64,
+    },
+    Usage {
+        memory_bytes: u64,
+        cpu_ms: u64,
+    },
+    Entry {
+        entry: Entry,
+    },
+    Entries {
+        entries: Vec<Entry>,
+        last: bool,
+    },
     Watching,
-    Changed { change: Change },
+    Changed {
+        change: Change,
+    },
     /// Changes were lost: there were more than fit the queue.
     Overflowed,
     /// Beside it: a connected stream.
     Connected,
     Done,
     /// The request was understood and cannot be done.
-    Refused { why: Refusal, message: String },
+    Refused {
+        why: Refusal,
+        message: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,7 +268,10 @@ mod tests {
     fn messages_come_back_as_they_went() {
         let message = collect("/data/output".into());
         assert_eq!(parse(&encode(&message).unwrap()), Some(message));
-        assert_eq!(parse::<FromAgent>(b"{\"request\":1,\"answer\":{\"type\":\"spawned\"}}"), None);
+        assert_eq!(
+            parse::<FromAgent>(b"{\"request\":1,\"answer\":{\"type\":\"spawned\"}}"),
+            None
+        );
     }
 
     #[test]

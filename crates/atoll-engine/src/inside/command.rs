@@ -2,7 +2,7 @@
 
 use super::commands::{CommandSpec, Newcomers};
 use crate::engine::EngineError;
-use crate::jail::{JailError, watch};
+use crate::jail::JailError;
 use atoll_core::wire::agent::TerminalSize;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;

@@ -42,12 +42,19 @@ impl Commands {
 
     /// A command that runs or has ended a short while ago. A number that was used again means the newest.
     pub fn find(&self, pid: u32) -> Option<Arc<Command>> {
-        lock(&self.all).iter().rev().find(|command| command.info.pid == pid).cloned()
+        lock(&self.all)
+            .iter()
+            .rev()
+            .find(|command| command.info.pid == pid)
+            .cloned()
     }
 
     pub fn find_by_tag(&self, tag: &str) -> Option<Arc<Command>> {
         let all = lock(&self.all);
-        all.iter().rev().find(|command| command.info.spec.tag.as_deref() == Some(tag)).cloned()
+        all.iter()
+            .rev()
+            .find(|command| command.info.spec.tag.as_deref() == Some(tag))
+            .cloned()
     }
 
     fn keep(&self, command: Arc<Command>) {

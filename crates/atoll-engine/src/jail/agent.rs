@@ -119,7 +119,9 @@ fn expect(waiting: &Arc<Waiting>, request: u32) -> Asked {
 async fn read(channel: Arc<AsyncFd<OwnedFd>>, waiting: Arc<Waiting>) {
     while let Ok((FromAgent { request, answer }, fds)) = receive_on(&channel).await {
         if let Some(waiting) = lock(&waiting).as_mut() {
-            let full = waiting.get(&request).is_some_and(|s| s.try_send((answer, fds)).is_err());
+            let full = waiting
+                .get(&request)
+                .is_some_and(|s| s.try_send((answer, fds)).is_err());
             if full {
                 waiting.remove(&request);
             }

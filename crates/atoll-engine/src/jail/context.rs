@@ -114,7 +114,8 @@ impl Context {
 
     /// Makes a directory the current one, before any user code.
     pub(crate) async fn enter(&mut self, dir: &str) -> Result<(), JailError> {
-        let literal = serde_json::to_string(dir).map_err(|_| JailError::Context("the directory cannot be sent".into()))?;
+        let literal =
+            serde_json::to_string(dir).map_err(|_| JailError::Context("the directory cannot be sent".into()))?;
         self.warm(&format!("import os\nos.chdir({literal})")).await
     }
 

@@ -12,7 +12,6 @@ pub(crate) enum Topic {
     Made,
     Claim,
     Inspect,
-    Freeze,
     Context(u32),
 }
 

@@ -176,7 +176,13 @@ impl JailSandbox {
     /// Free room of the scratch files: bytes, inodes.
     pub(crate) async fn scratch(&self) -> Result<(u64, u64), JailError> {
         match self.agent.ask_once(Ask::Scratch).await? {
-            (Answer::Scratch { free_bytes, free_inodes }, _) => Ok((free_bytes, free_inodes)),
+            (
+                Answer::Scratch {
+                    free_bytes,
+                    free_inodes,
+                },
+                _,
+            ) => Ok((free_bytes, free_inodes)),
             _ => Err(JailError::Agent),
         }
     }
@@ -199,6 +205,10 @@ impl JailSandbox {
         }
         self.mailbox.ended().await;
         Ok(())
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.mailbox.has_ended()
     }
 
     /// Waits for the end, whoever causes it.

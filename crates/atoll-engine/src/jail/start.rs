@@ -90,7 +90,15 @@ impl AskedContext {
             (other, _) => return Err(JailError::Context(format!("unexpected {other:?}"))),
         };
         let parent = Parent::Jailer(self.letters);
-        let mut context = Context::new(Interpreter::Python, self.ours, Parts { pidfd, parent, process: None })?;
+        let mut context = Context::new(
+            Interpreter::Python,
+            self.ours,
+            Parts {
+                pidfd,
+                parent,
+                process: None,
+            },
+        )?;
         match context.wait_ready().await {
             Ok(()) => Ok(context),
             Err(why) => Err(JailError::Context(format!("{why}{}", sandbox.link.complaint()))),
