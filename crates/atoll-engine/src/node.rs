@@ -144,9 +144,8 @@ impl Node {
         lock(&self.sessions).remove(session.id());
     }
 
-    pub fn find(&self, id: &str) -> Option<Arc<Session>> {
-        let id: SandboxId = id.parse().ok()?;
-        lock(&self.sessions).get(&id).cloned()
+    pub fn find(&self, id: &SandboxId) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(id).cloned()
     }
 
     /// Sandboxes that have not ended.
