@@ -27,6 +27,13 @@ macro_rules! id {
                 Self(format!("{}{}", $prefix, base32(bytes)))
             }
 
+            /// A text that has exactly the form of this kind of id.
+            pub fn parse(text: &str) -> Option<Self> {
+                let letters = text.strip_prefix($prefix)?;
+                let fine = letters.len() == 26 && letters.bytes().all(|letter| ALPHABET.contains(&letter));
+                fine.then(|| Self(text.to_owned()))
+            }
+
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -53,6 +53,17 @@ impl Limits {
         io_operations: IoOperations::known(20_000),
     };
 
+    /// The same walls, with what bounds a single execution taken from `other`.
+    pub fn with_execution_of(self, other: &Self) -> Self {
+        Self {
+            cpu_time: other.cpu_time,
+            wall: other.wall,
+            text_output: other.text_output,
+            rich_output: other.rich_output,
+            ..self
+        }
+    }
+
     pub fn of(profile: ProfileName) -> Self {
         match profile {
             ProfileName::Small => Self::SMALL,

@@ -42,6 +42,10 @@ pub enum EngineError {
     Interrupted,
     #[error("language `{0}` is planned, not there yet; the jail runs python and bash")]
     Language(atoll_core::Language),
+    #[error("there is no context `{0}` in this sandbox")]
+    NoContext(String),
+    #[error("a sandbox keeps at most {0} contexts; remove one first")]
+    TooManyContexts(usize),
 }
 
 /// The one template that an engine has open.
@@ -109,7 +113,7 @@ impl Engine {
     }
 
     /// Ends every sandbox and waits until the jailer has removed all that it made.
-    pub async fn stop(self) {
+    pub async fn stop(&self) {
         self.link.stop().await;
     }
 

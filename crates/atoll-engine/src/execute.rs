@@ -1,17 +1,17 @@
 //! One execution: code goes in, output comes out, and the end is judged by facts of the kernel.
 
 use crate::capture::Capture;
+use crate::control::Control;
 use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::stat::of_process;
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
+use atoll_core::wire::agent::Ask;
 use atoll_core::wire::kernel::FromKernel;
 use atoll_core::{ExecutionId, Limits, Outcome};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How long code may take to end after it was interrupted, before it is killed.
@@ -57,10 +57,11 @@ pub(crate) struct Ended {
 /// A piece of code with everything it needs.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
+    pub(crate) id: ExecutionId,
     pub(crate) code: &'a str,
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) limits: &'a Limits,
-    pub(crate) interrupt: Arc<Notify>,
+    pub(crate) control: &'a Control,
 }
 
 /// Why and how far a running execution is being stopped.
@@ -80,7 +81,7 @@ impl Stop {
 }
 
 struct Run<'a, 'b> {
-    sandbox: &'a mut JailSandbox,
+    sandbox: &'a JailSandbox,
     context: &'a mut Context,
     limits: &'a Limits,
     sink: Sink<'b>,
@@ -108,18 +109,18 @@ enum Finish {
 
 /// Runs `job` in `context` to its end.
 pub(crate) async fn execute(
-    sandbox: &mut JailSandbox,
+    sandbox: &JailSandbox,
     context: &mut Context,
     job: Job<'_>,
     sink: Sink<'_>,
 ) -> Result<Ended, JailError> {
-    let mut run = Run::new(sandbox, context, job.limits, sink);
+    let mut run = Run::new(sandbox, context, job.id, job.limits, sink);
     let bound = usize::try_from(job.limits.rich_output.get())
         .unwrap_or(usize::MAX)
         .saturating_add(MESSAGE_ROOM);
     let id = run.id.clone();
     run.context.begin(id.as_str(), job.code, job.env, bound).await?;
-    let finish = run.watch(&job.interrupt).await?;
+    let finish = run.watch(job.control).await?;
     for left in run.context.drain() {
         run.take_output(left);
     }
@@ -127,7 +128,13 @@ pub(crate) async fn execute(
 }
 
 impl<'a, 'b> Run<'a, 'b> {
-    fn new(sandbox: &'a mut JailSandbox, context: &'a mut Context, limits: &'a Limits, sink: Sink<'b>) -> Self {
+    fn new(
+        sandbox: &'a JailSandbox,
+        context: &'a mut Context,
+        id: ExecutionId,
+        limits: &'a Limits,
+        sink: Sink<'b>,
+    ) -> Self {
         let cpu_before = cpu_nanos(sandbox, context);
         let (oom_before, refused_before) = (sandbox.stats.oom_kills(), sandbox.stats.refused_processes());
         Self {
@@ -135,7 +142,7 @@ impl<'a, 'b> Run<'a, 'b> {
             context,
             limits,
             sink,
-            id: ExecutionId::from_random(crate::random_bytes()),
+            id,
             stdout: Capture::new(limits.text_output.get()),
             stderr: Capture::new(limits.text_output.get()),
             rich_left: limits.rich_output.get(),
@@ -153,11 +160,11 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// Follows the execution until it is done or its interpreter is gone.
-    async fn watch(&mut self, interrupt: &Notify) -> Result<Finish, JailError> {
-        let deadline = self.started + self.limits.wall.duration();
+    async fn watch(&mut self, control: &Control) -> Result<Finish, JailError> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let deadline = self.started + self.limits.wall.duration() + control.extension();
             let kill_at = match self.stop {
                 Stop::Asked { kill_at, .. } => kill_at,
                 Stop::No | Stop::Killed { .. } => deadline + Duration::from_secs(86_400),
@@ -169,7 +176,8 @@ impl<'a, 'b> Run<'a, 'b> {
                     }
                 }
                 () = sleep_until(deadline), if matches!(self.stop, Stop::No) => self.ask_to_stop(Outcome::Timeout).await?,
-                () = interrupt.notified() => self.ask_to_stop(Outcome::Interrupted).await?,
+                () = control.interrupted() => self.ask_to_stop(Outcome::Interrupted).await?,
+                () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
                 _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
             }
@@ -186,7 +194,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 self.stop = Stop::Killed {
                     why: Outcome::MemoryLimit,
                 };
-                return self.sandbox.kill_all().await;
+                return self.sandbox.agent.tell(Ask::KillAll).await;
             }
         }
         if self.cpu_used_ms() > self.limits.cpu_time.get() {
@@ -203,12 +211,8 @@ impl<'a, 'b> Run<'a, 'b> {
                     kill_at: Instant::now() + GRACE,
                 };
                 match self.context.interpreter {
-                    Interpreter::Python => self.context.signal(Signal::INT),
-                    Interpreter::Bash => {
-                        self.sandbox
-                            .signal_group(self.context.number, Signal::INT.as_raw())
-                            .await?;
-                    }
+                    Interpreter::Python | Interpreter::Node => self.context.signal(Signal::INT),
+                    Interpreter::Bash => self.signal_group(Signal::INT).await?,
                 }
                 Ok(())
             }
@@ -221,13 +225,18 @@ impl<'a, 'b> Run<'a, 'b> {
     async fn kill(&mut self) -> Result<(), JailError> {
         let why = self.stop.why().unwrap_or(Outcome::Killed);
         self.stop = Stop::Killed { why };
-        if self.context.interpreter == Interpreter::Bash {
-            self.sandbox
-                .signal_group(self.context.number, Signal::KILL.as_raw())
-                .await?;
-        }
+        self.signal_group(Signal::KILL).await?;
         self.context.signal(Signal::KILL);
         Ok(())
+    }
+
+    /// A program of the agent leads a group: what it has started goes with it.
+    async fn signal_group(&self, signal: Signal) -> Result<(), JailError> {
+        let Some(process) = self.context.process else {
+            return Ok(());
+        };
+        let signal = signal.as_raw();
+        self.sandbox.agent.tell(Ask::Signal { process, signal }).await
     }
 
     fn take(&mut self, happened: Happened) -> Option<Finish> {
@@ -292,7 +301,7 @@ impl<'a, 'b> Run<'a, 'b> {
             Finish::Gone => {
                 // The socket can be closed by user code while the process lives on.
                 self.context.signal(Signal::KILL);
-                let (code, signal) = self.sandbox.exit_of(self.context).await?;
+                let (code, signal) = self.context.exit().await;
                 (self.outcome_of_exit(code, signal), code, signal, false)
             }
         };

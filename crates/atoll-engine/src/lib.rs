@@ -3,25 +3,36 @@
 //! The engine knows no HTTP, no terminal and no cluster. It never forks: the jailer does, asked by messages.
 
 mod capture;
+mod contexts;
+mod control;
 mod engine;
 mod execute;
 mod files;
 mod hint;
 mod input;
+mod inside;
 mod jail;
+mod node;
 mod pool;
 mod sandbox;
+pub mod session;
 mod stat;
 pub mod template;
 
 pub use atoll_jail::plan::{Wall, Walls};
+pub use contexts::{ContextInfo, Contexts};
+pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use execute::{Output, Sink};
 pub use files::{FilesError, SavedFiles};
 pub use input::{Input, InputError, check_distinct};
+pub use inside::{
+    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
+};
 pub use jail::JailError;
-pub use pool::Pool;
-pub use sandbox::{Sandbox, SandboxSpec};
+pub use node::{Created, Node, NodeConfig, NodeError};
+pub use pool::{Claim, Pool, PoolSize};
+pub use sandbox::{Choice, Request, Sandbox, SandboxSpec};
 
 pub(crate) fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];

@@ -1,12 +1,16 @@
-//! A claimed sandbox: its contexts, its executions, its files, its end. Owned by one caller at a time.
+//! A claimed sandbox: contexts that run side by side, what is inside, its end. Shared by all who have a handle of it.
 
+use crate::contexts::{Contexts, Slot};
+use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::input::{Copies, Input, prepare_inputs};
-use crate::jail::{Context, JailSandbox};
+use crate::inside::Commands;
+use crate::jail::{Context, JailError, JailSandbox};
 use atoll_core::execution::{Execution, Receipt};
-use atoll_core::{ContextId, Language, Limits, SandboxId, Tier};
+use atoll_core::wire::agent::{Answer, Ask};
+use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use atoll_jail::plan::Mode;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -26,19 +30,40 @@ pub struct SandboxSpec {
 
 #[derive(Debug)]
 pub struct Sandbox {
-    jail: JailSandbox,
-    limits: Limits,
-    env: BTreeMap<String, String>,
+    pub(crate) jail: JailSandbox,
+    pub(crate) limits: Limits,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) commands: Commands,
+    contexts: Contexts,
     template_digest: String,
-    python: Option<(Context, Map<String, Value>)>,
-    bash: Option<(Context, Map<String, Value>)>,
+}
+
+/// One execution that is asked for.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub id: ExecutionId,
+    pub context: Choice,
+    pub code: &'a str,
+    /// On top of the sandbox's environment, for this execution only.
+    pub env: BTreeMap<String, String>,
+    /// In place of the sandbox's own; only what holds for one execution is looked at.
+    pub limits: Option<Limits>,
+    pub control: Control,
+}
+
+/// In which context an execution runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The one that every sandbox has for this language.
+    Default(Language),
+    Named(ContextId),
 }
 
 impl Sandbox {
     /// Takes over a sandbox that was made for `spec`.
     pub(crate) async fn open(
         engine: &Engine,
-        mut jail: JailSandbox,
+        jail: JailSandbox,
         context: Option<Context>,
         spec: SandboxSpec,
     ) -> Result<Self, EngineError> {
@@ -62,10 +87,11 @@ impl Sandbox {
         let inputs = prepare_inputs(&spec.inputs, &engine.spool)?;
         let _copies = Copies::of(&inputs, &engine.spool);
         let made_with = jail.limits();
-        jail.claim(spec.limits, inputs).await?;
+        let limits = spec.limits.with_execution_of(&made_with);
+        jail.claim(limits, inputs).await?;
         let python = match (
-            spec.limits == made_with,
-            same_for_a_process(&spec.limits, &made_with, engine.link.host.mode),
+            limits == made_with,
+            same_for_a_process(&limits, &made_with, jail.mode()),
         ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
@@ -89,9 +115,9 @@ impl Sandbox {
             jail,
             limits: spec.limits,
             env: spec.env,
+            commands: Commands::default(),
+            contexts: Contexts::new(python),
             template_digest: engine.template.digest.clone(),
-            python,
-            bash: None,
         }
     }
 
@@ -99,69 +125,82 @@ impl Sandbox {
         &self.jail.id
     }
 
-    /// Runs code in the language's context, which keeps its state; a context that did not survive is replaced.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn contexts(&self) -> &Contexts {
+        &self.contexts
+    }
+
+    /// Runs code in the language's own context. Short for [`Sandbox::execute`].
     pub async fn run(
-        &mut self,
+        &self,
         language: Language,
         code: &str,
         interrupt: Arc<Notify>,
         sink: Sink<'_>,
     ) -> Result<Execution, EngineError> {
-        let (mut context, layers) = tokio::select! {
-            context = self.take_context(language) => context?,
-            () = interrupt.notified() => return Err(EngineError::Interrupted),
-        };
-        let job = Job {
+        let request = Request {
+            id: ExecutionId::from_random(crate::random_bytes()),
+            context: Choice::Default(language),
             code,
-            env: &self.env,
-            limits: &self.limits,
-            interrupt,
+            env: BTreeMap::new(),
+            limits: None,
+            control: Control::of(interrupt),
         };
-        let ended = execute(&mut self.jail, &mut context, job, sink).await?;
-        let id = context.id.clone();
-        if ended.context_lives {
-            self.keep_context(language, context, layers.clone());
-        }
-        Ok(self.execution(language, id, ended, layers))
+        self.execute(request, sink).await
     }
 
-    async fn take_context(&mut self, language: Language) -> Result<(Context, Map<String, Value>), EngineError> {
-        match language {
-            Language::Python => {
-                if let Some(ready) = self.python.take() {
-                    return Ok(ready);
-                }
-                let context = self.jail.start_python().await?;
-                let layers = self.jail.inspect(&context).await?;
-                Ok((context, layers))
-            }
-            Language::Bash => {
-                if let Some(ready) = self.bash.take() {
-                    return Ok(ready);
-                }
-                let context = self.jail.start_bash(&self.env).await?;
-                let layers = self.jail.inspect(&context).await?;
-                Ok((context, layers))
-            }
-            Language::Javascript | Language::R => Err(EngineError::Language(language)),
+    /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
+    /// different contexts run side by side. A context that did not survive is replaced.
+    pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+        let slot = self.contexts.find(&request.context)?;
+        let taken = tokio::select! {
+            taken = slot.take(self) => taken,
+            () = request.control.interrupted() => return Err(EngineError::Interrupted),
+        };
+        let (mut seat, mut context, layers) = taken?;
+        let limits = request.limits.unwrap_or(self.limits);
+        let mut env = self.env.clone();
+        env.extend(request.env);
+        slot.runs(Some(request.control.clone()));
+        let job = Job {
+            id: request.id,
+            code: request.code,
+            env: &env,
+            limits: &limits,
+            control: &request.control,
+        };
+        let ended = execute(&self.jail, &mut context, job, sink).await;
+        slot.runs(None);
+        let ended = ended?;
+        let id = slot.id.clone();
+        match ended.context_lives {
+            true => *seat = Some((context, layers.clone())),
+            false => self.contexts.lost(&slot),
         }
+        Ok(self.execution(&slot, id, ended, &limits, layers))
     }
 
-    fn keep_context(&mut self, language: Language, context: Context, layers: Map<String, Value>) {
-        match language {
-            Language::Python => self.python = Some((context, layers)),
-            Language::Bash => self.bash = Some((context, layers)),
-            Language::Javascript | Language::R => {}
-        }
-    }
-
-    fn execution(&self, language: Language, context: ContextId, ended: Ended, layers: Map<String, Value>) -> Execution {
-        let hint = crate::hint::of(&ended, &self.limits);
+    fn execution(
+        &self,
+        slot: &Slot,
+        context: ContextId,
+        ended: Ended,
+        limits: &Limits,
+        layers: Map<String, Value>,
+    ) -> Execution {
+        let hint = crate::hint::of(&ended, limits);
+        let in_words = limit_in_words(ended.outcome, limits);
+        let error = ended
+            .error
+            .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
             execution_id: ended.id,
             sandbox_id: self.jail.id.clone(),
             context_id: context,
-            language,
+            language: slot.language,
             tier: Tier::Jail,
             outcome: ended.outcome,
             exit_code: ended.exit_code,
@@ -169,14 +208,7 @@ impl Sandbox {
             stderr: ended.stderr,
             truncated: ended.truncated,
             results: ended.results,
-            error: ended.error.or_else(|| {
-                crate::hint::error_of(
-                    ended.outcome,
-                    ended.exit_code,
-                    ended.signal,
-                    limit_in_words(ended.outcome, &self.limits),
-                )
-            }),
+            error,
             hint,
             files: Vec::new(),
             findings: Vec::new(),
@@ -191,7 +223,7 @@ impl Sandbox {
     }
 
     /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
-    pub async fn collect(&mut self, out: Option<&Path>) -> Result<SavedFiles, EngineError> {
+    pub async fn collect(&self, out: Option<&Path>) -> Result<SavedFiles, EngineError> {
         let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
         let out = out.map(Path::to_owned);
         let cap = self.limits.scratch.get();
@@ -199,10 +231,30 @@ impl Sandbox {
         Ok(saved.map_err(|_| crate::files::FilesError::Interrupted)??)
     }
 
-    /// Ends the sandbox and waits until nothing of it is left.
-    pub async fn end(self) -> Result<(), EngineError> {
-        drop((self.python, self.bash));
+    /// Stops every process where it is, or lets all go on. Memory and files stay as they are.
+    pub(crate) async fn freeze(&self, on: bool) -> Result<(), EngineError> {
+        match self.jail.agent.ask_once(Ask::Freeze { on }).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    /// Why a sandbox that nobody ended has ended.
+    pub(crate) fn why_lost(&self) -> EndReason {
+        match self.jail.stats.oom_kills() {
+            0 => EndReason::Failed,
+            _ => EndReason::MemoryLimit,
+        }
+    }
+
+    /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.
+    pub async fn end(&self) -> Result<(), EngineError> {
         Ok(self.jail.end().await?)
+    }
+
+    /// Waits until the sandbox has ended, whoever ended it.
+    pub async fn ended(&self) {
+        self.jail.ended().await;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::process::{Processes, Spawn};
 use crate::refused::Refused;
 use atoll_core::wire::agent::{Answer, Ask, Entry, Refusal};
 use atoll_jail::channel::ChannelError;
+use nix::sys::signal::Signal;
 use rustix::fd::OwnedFd;
 
 impl Agent {
@@ -32,8 +33,12 @@ impl Agent {
                 Ok(())
             }
             Ask::KillAll => {
-                Processes::kill_all();
+                Processes::signal_all(Signal::SIGKILL);
                 Ok(())
+            }
+            Ask::Freeze { on } => {
+                Processes::signal_all(if on { Signal::SIGSTOP } else { Signal::SIGCONT });
+                self.outbox.tell(request, Answer::Done)
             }
             Ask::Collect { dir, max_files } => collect(&mut self.outbox, request, &dir, max_files),
             Ask::Scratch => self.outbox.tell(request, crate::usage::scratch(&self.ground.home)),

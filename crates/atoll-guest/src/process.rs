@@ -95,10 +95,10 @@ impl Processes {
         }
     }
 
-    pub(crate) fn kill_all() {
-        // From PID 1, `-1` means everybody else in this pid namespace.
+    /// From PID 1, `-1` means everybody else in this pid namespace. From another it would mean the machine.
+    pub(crate) fn signal_all(signal: Signal) {
         if std::process::id() == 1 {
-            nix::sys::signal::kill(Pid::from_raw(-1), Signal::SIGKILL).ok();
+            nix::sys::signal::kill(Pid::from_raw(-1), signal).ok();
         }
     }
 

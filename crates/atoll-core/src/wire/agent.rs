@@ -50,12 +50,15 @@ pub enum Ask {
     Usage { exact_above_bytes: u64 },
     /// End every process of the user. No answer.
     KillAll,
+    /// Stop every process of the user where it is, or let all go on: `Done`.
+    Freeze { on: bool },
     /// What is at `path`: `Entry`. Here and below a path is absolute, or `~`, `~/x`, empty and relative ones are below
     /// the home directory. Links are followed as the user's programs would, but never those of `/proc` to open files.
     Stat { path: String },
     /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
     List { path: String, depth: u32 },
-    /// Make a directory and its parents: `Entry`. `Exists` if the directory is there, `NotADirectory` if something else is.
+    /// Make a directory and its parents: `Entry`. `Exists` if the directory is there, `NotADirectory` if something else
+    /// is.
     MakeDir { path: String },
     /// Rename; parents of `to` are made: `Entry`.
     Move { from: String, to: String },

@@ -1,7 +1,7 @@
 //! One running interpreter as the engine sees it: a control socket, two pipes, a pidfd. What comes out is hostile.
 
 use super::link::{JailError, watch};
-use atoll_core::ContextId;
+use super::start::Parent;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
 use rustix::fd::OwnedFd;
@@ -18,6 +18,14 @@ const MAX_DRAIN: usize = 64;
 pub(crate) enum Interpreter {
     Python,
     Bash,
+    Node,
+}
+
+/// What a started context is to its parent.
+pub(super) struct Parts {
+    pub(super) pidfd: OwnedFd,
+    pub(super) parent: Parent,
+    pub(super) process: Option<u32>,
 }
 
 /// One thing that a context did.
@@ -36,10 +44,11 @@ pub(crate) enum Happened {
 
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) id: ContextId,
-    pub(crate) number: u32,
     pub(crate) interpreter: Interpreter,
     pub(crate) pidfd: OwnedFd,
+    /// The agent's number for it, if it is a command of the agent.
+    pub(crate) process: Option<u32>,
+    parent: Parent,
     control: AsyncFd<OwnedFd>,
     stdout: Option<AsyncFd<OwnedFd>>,
     stderr: Option<AsyncFd<OwnedFd>>,
@@ -49,20 +58,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(
-        id: ContextId,
-        number: u32,
-        interpreter: Interpreter,
-        control: OwnedFd,
-        stdout: OwnedFd,
-        stderr: OwnedFd,
-        pidfd: OwnedFd,
-    ) -> Result<Self, JailError> {
+    pub(super) fn new(interpreter: Interpreter, ours: [OwnedFd; 3], parts: Parts) -> Result<Self, JailError> {
+        let [control, stdout, stderr] = ours;
         Ok(Self {
-            id,
-            number,
             interpreter,
-            pidfd,
+            pidfd: parts.pidfd,
+            process: parts.process,
+            parent: parts.parent,
             control: watch(control)?,
             stdout: Some(watch(stdout)?),
             stderr: Some(watch(stderr)?),
@@ -70,6 +72,11 @@ impl Context {
             line: Vec::new(),
             happened: VecDeque::new(),
         })
+    }
+
+    /// How a context that is gone has ended: exit code, signal.
+    pub(crate) async fn exit(&mut self) -> (Option<i32>, Option<i32>) {
+        self.parent.exit().await
     }
 
     /// Waits until the interpreter is behind its walls and asks for code.
@@ -105,6 +112,13 @@ impl Context {
         }
     }
 
+    /// Makes a directory the current one, before any user code.
+    pub(crate) async fn enter(&mut self, dir: &str) -> Result<(), JailError> {
+        let literal =
+            serde_json::to_string(dir).map_err(|_| JailError::Context("the directory cannot be sent".into()))?;
+        self.warm(&format!("import os\nos.chdir({literal})")).await
+    }
+
     /// Begins an execution. The longest message of it that is kept is `bound` bytes.
     pub(crate) async fn begin(
         &mut self,
@@ -117,7 +131,7 @@ impl Context {
         self.happened.clear();
         self.frames.set_bound(bound.min(MAX_FRAME_BYTES));
         match self.interpreter {
-            Interpreter::Python => {
+            Interpreter::Python | Interpreter::Node => {
                 self.send(&ToKernel::Run {
                     id,
                     code,
@@ -142,9 +156,9 @@ impl Context {
                 return happened;
             }
             let (source, piece) = tokio::select! {
-                piece = read(Some(&self.control)) => (0, piece),
-                piece = read(self.stdout.as_ref()) => (1, piece),
-                piece = read(self.stderr.as_ref()) => (2, piece),
+                piece = read_piece(Some(&self.control)) => (0, piece),
+                piece = read_piece(self.stdout.as_ref()) => (1, piece),
+                piece = read_piece(self.stderr.as_ref()) => (2, piece),
             };
             match (source, piece) {
                 (0, None) => return Happened::Gone,
@@ -226,7 +240,7 @@ fn take_words(words: &mut crate::capture::Capture, happened: &Happened) {
 }
 
 /// The next piece of a pipe or socket; `None` at its end. A pipe that was closed before never answers.
-async fn read(source: Option<&AsyncFd<OwnedFd>>) -> Option<Vec<u8>> {
+pub(crate) async fn read_piece(source: Option<&AsyncFd<OwnedFd>>) -> Option<Vec<u8>> {
     let Some(source) = source else {
         return std::future::pending().await;
     };

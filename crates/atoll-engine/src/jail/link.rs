@@ -1,6 +1,8 @@
 //! One jailer process and the channel to it. Messages are sent in order; answers are routed to who waits for them.
 
+use super::mailbox::Mailbox;
 use atoll_core::SandboxId;
+use atoll_core::wire::agent::Refusal;
 use atoll_jail::channel::{self, ChannelError};
 use atoll_jail::plan::{FromJailer, GENERATION, HostFacts, TemplatePlan, ToJailer};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
-/// Events that one sandbox may have waiting; more than a sandbox can cause before somebody reads.
-const EVENTS: usize = 64;
 /// How much of the jailer's and zygote's complaints is kept for an error message.
 const COMPLAINT_BYTES: usize = 4096;
 
@@ -43,6 +43,9 @@ pub enum JailError {
     Agent,
     #[error("the sandbox has ended")]
     Over,
+    /// What the agent inside was asked to do cannot be done; a result for whoever asked, not a fault.
+    #[error("{message}")]
+    Refused { why: Refusal, message: String },
 }
 
 /// Whether a template's interpreter can be forked from.
@@ -67,7 +70,7 @@ pub(crate) struct Link {
 
 #[derive(Clone, Debug, Default)]
 struct Routes {
-    sandboxes: Arc<Mutex<HashMap<SandboxId, mpsc::Sender<Event>>>>,
+    sandboxes: Arc<Mutex<HashMap<SandboxId, Arc<Mailbox>>>>,
     zygotes: Arc<Mutex<HashMap<u32, watch::Sender<ZygoteState>>>>,
 }
 
@@ -155,11 +158,11 @@ impl Link {
         Ok(receiver)
     }
 
-    /// From now on, events of this sandbox go to the returned queue.
-    pub(crate) fn listen(&self, sandbox: &SandboxId) -> mpsc::Receiver<Event> {
-        let (sender, receiver) = mpsc::channel(EVENTS);
-        lock(&self.routes.sandboxes).insert(sandbox.clone(), sender);
-        receiver
+    /// From now on, events of this sandbox go to the returned mailbox.
+    pub(crate) fn mailbox(&self, sandbox: &SandboxId) -> Arc<Mailbox> {
+        let mailbox = Arc::new(Mailbox::default());
+        lock(&self.routes.sandboxes).insert(sandbox.clone(), Arc::clone(&mailbox));
+        mailbox
     }
 
     /// Ends a sandbox without waiting: used when its owner is dropped.
@@ -184,16 +187,18 @@ impl ProcessGroup for std::process::Command {
 
 async fn route(channel: Arc<AsyncFd<OwnedFd>>, routes: Routes) {
     while let Ok((message, fds)) = receive_on(&channel).await {
-        deliver(&routes, message, fds).await;
+        deliver(&routes, message, fds);
     }
-    // The jailer is gone: whoever waits sees the end of its queue.
-    lock(&routes.sandboxes).clear();
+    // The jailer is gone, and all sandboxes with it: whoever waits sees it.
+    for (_, mailbox) in lock(&routes.sandboxes).drain() {
+        mailbox.close();
+    }
     for sender in lock(&routes.zygotes).values() {
         sender.send_replace(ZygoteState::Down("the jailer has ended".into()));
     }
 }
 
-async fn deliver(routes: &Routes, message: FromJailer, fds: Vec<OwnedFd>) {
+fn deliver(routes: &Routes, message: FromJailer, fds: Vec<OwnedFd>) {
     let state = match &message {
         FromJailer::ZygoteReady { template, facts } => Some((*template, ZygoteState::Ready(facts.clone()))),
         FromJailer::ZygoteDown { template, message } => Some((*template, ZygoteState::Down(message.clone()))),
@@ -207,13 +212,15 @@ async fn deliver(routes: &Routes, message: FromJailer, fds: Vec<OwnedFd>) {
     }
     let Some(sandbox) = sandbox_of(&message) else { return };
     let ended = matches!(message, FromJailer::Ended { .. });
-    let sender = lock(&routes.sandboxes).get(sandbox).cloned();
-    let sandbox = sandbox.clone();
-    if let Some(sender) = sender {
-        sender.send((message, fds)).await.ok();
-    }
-    if ended {
-        lock(&routes.sandboxes).remove(&sandbox);
+    let mut sandboxes = lock(&routes.sandboxes);
+    let mailbox = if ended {
+        sandboxes.remove(sandbox)
+    } else {
+        sandboxes.get(sandbox).cloned()
+    };
+    drop(sandboxes);
+    if let Some(mailbox) = mailbox {
+        mailbox.deliver((message, fds));
     }
 }
 
@@ -241,7 +248,7 @@ fn sandbox_of(message: &FromJailer) -> Option<&SandboxId> {
     deprecated,
     reason = "an OwnedFd names one open file for all its life, which is what the unsafe successor asks"
 )]
-pub(super) fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
+pub(crate) fn watch(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
     rustix::io::ioctl_fionbio(&fd, true).map_err(|errno| JailError::Start(errno.into()))?;
     AsyncFd::new(fd).map_err(JailError::Start)
 }

@@ -1,10 +1,15 @@
-//! The `jail` tier's backend: the engine's end of the talk with its jailer.
+//! The `jail` tier's backend: the engine's end of the talk with its jailer and with the agents inside.
 
+mod agent;
 mod context;
 mod link;
+mod mailbox;
 mod sandbox;
+mod start;
 
-pub(crate) use context::{Context, Happened, Interpreter};
+pub(crate) use agent::{Agent, Asked};
+pub(crate) use context::{Context, Happened, Interpreter, read_piece};
 pub use link::JailError;
-pub(crate) use link::{Link, ZygoteState, run_dir};
+pub(crate) use link::{Link, ZygoteState, lock, run_dir, watch};
 pub(crate) use sandbox::{Collected, JailSandbox};
+pub(crate) use start::{null, pipe};

@@ -3,7 +3,11 @@
 //! No harness, because the agent forks and must be alone in its process. The binary lists and runs its tests by name,
 //! as test runners ask for it.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops when it does not get what it expects")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops when it does not get what it expects"
+)]
 #![expect(clippy::print_stdout, reason = "test runners read the list and the results there")]
 
 mod client;

@@ -1,0 +1,210 @@
+//! The contexts of a sandbox: one that is always there for each language, and those that were asked for by name.
+
+use crate::control::Control;
+use crate::engine::EngineError;
+use crate::jail::{Context, Interpreter, lock};
+use crate::sandbox::{Choice, Sandbox};
+use atoll_core::{ContextId, Language};
+use serde_json::{Map, Value};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// The most contexts that one sandbox keeps; each is an interpreter with its memory.
+const MAX_CONTEXTS: usize = 32;
+const HOME: &str = "/home/user";
+
+type Ready = (Context, Map<String, Value>);
+type Seat = OwnedMutexGuard<Option<Ready>>;
+
+/// What is told about a context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextInfo {
+    pub id: ContextId,
+    pub language: Language,
+    pub cwd: String,
+}
+
+/// A place for one interpreter. Empty before the first use and after a loss; filled again when it is used.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) id: ContextId,
+    pub(crate) language: Language,
+    cwd: String,
+    /// The one of its language that nobody has named.
+    default: bool,
+    seat: Arc<Turn<Option<Ready>>>,
+    running: Mutex<Option<Control>>,
+}
+
+#[derive(Debug)]
+pub struct Contexts {
+    slots: Mutex<Vec<Arc<Slot>>>,
+}
+
+impl Slot {
+    fn new(language: Language, cwd: &str, default: bool, ready: Option<Ready>) -> Arc<Self> {
+        Arc::new(Self {
+            id: ContextId::from_random(crate::random_bytes()),
+            language,
+            cwd: cwd.to_owned(),
+            default,
+            seat: Arc::new(Turn::new(ready)),
+            running: Mutex::new(None),
+        })
+    }
+
+    /// Waits for its turn and takes the interpreter, started now if there is none.
+    pub(crate) async fn take(&self, sandbox: &Sandbox) -> Result<(Seat, Context, Map<String, Value>), EngineError> {
+        let mut seat = Arc::clone(&self.seat).lock_owned().await;
+        if let Some((context, layers)) = seat.take() {
+            return Ok((seat, context, layers));
+        }
+        let context = self.start(sandbox).await?;
+        let layers = sandbox.jail.inspect(&context).await?;
+        Ok((seat, context, layers))
+    }
+
+    async fn start(&self, sandbox: &Sandbox) -> Result<Context, EngineError> {
+        let program = |interpreter, argv: &[&str]| {
+            let argv = argv.iter().map(|&word| word.to_owned()).collect();
+            sandbox.jail.start_program(interpreter, argv, &sandbox.env, &self.cwd)
+        };
+        match self.language {
+            Language::Python => {
+                let mut context = sandbox.jail.start_python().await?;
+                if self.cwd != HOME {
+                    context.enter(&self.cwd).await?;
+                }
+                Ok(context)
+            }
+            Language::Bash => {
+                let argv = [
+                    "/bin/bash",
+                    "--noprofile",
+                    "--norc",
+                    "-c",
+                    atoll_guest::BASH_DRIVER,
+                    "bash",
+                ];
+                Ok(program(Interpreter::Bash, &argv).await?)
+            }
+            Language::Javascript | Language::R => Err(EngineError::Language(self.language)),
+        }
+    }
+
+    pub(crate) fn runs(&self, control: Option<Control>) {
+        *lock(&self.running) = control;
+    }
+
+    /// Whatever runs in it is asked to stop, and killed if it does not.
+    fn interrupt(&self) {
+        if let Some(control) = lock(&self.running).as_ref() {
+            control.interrupt();
+        }
+    }
+
+    async fn clear(&self) {
+        self.interrupt();
+        let ready = self.seat.lock().await.take();
+        if let Some((mut context, _)) = ready {
+            context.signal(rustix::process::Signal::KILL);
+            context.exit().await;
+        }
+    }
+
+    fn info(&self) -> ContextInfo {
+        ContextInfo {
+            id: self.id.clone(),
+            language: self.language,
+            cwd: self.cwd.clone(),
+        }
+    }
+}
+
+impl Contexts {
+    pub(crate) fn new(python: Option<Ready>) -> Self {
+        let first = Slot::new(Language::Python, HOME, true, python);
+        Self {
+            slots: Mutex::new(vec![first]),
+        }
+    }
+
+    pub(crate) fn find(&self, choice: &Choice) -> Result<Arc<Slot>, EngineError> {
+        match choice {
+            Choice::Named(id) => self.named(id),
+            Choice::Default(language) => Ok(self.default(*language)),
+        }
+    }
+
+    fn named(&self, id: &ContextId) -> Result<Arc<Slot>, EngineError> {
+        let slots = lock(&self.slots);
+        let found = slots.iter().find(|slot| slot.id == *id);
+        found.cloned().ok_or_else(|| EngineError::NoContext(id.to_string()))
+    }
+
+    fn default(&self, language: Language) -> Arc<Slot> {
+        let mut slots = lock(&self.slots);
+        let found = slots.iter().find(|slot| slot.default && slot.language == language);
+        match found {
+            Some(slot) => Arc::clone(slot),
+            None => {
+                let slot = Slot::new(language, HOME, true, None);
+                slots.push(Arc::clone(&slot));
+                slot
+            }
+        }
+    }
+
+    /// The interpreter is gone. A default context is another one from now on; a named one keeps its name.
+    pub(crate) fn lost(&self, slot: &Slot) {
+        if slot.default {
+            let mut slots = lock(&self.slots);
+            if let Some(place) = slots.iter_mut().find(|one| one.id == slot.id) {
+                *place = Slot::new(slot.language, HOME, true, None);
+            }
+        }
+    }
+
+    /// Makes a context, with its interpreter started; the newest is the last of the list.
+    pub async fn create(
+        &self,
+        sandbox: &Sandbox,
+        language: Language,
+        cwd: Option<&str>,
+    ) -> Result<ContextInfo, EngineError> {
+        let slot = Slot::new(language, cwd.unwrap_or(HOME), false, None);
+        let (mut seat, context, layers) = slot.take(sandbox).await?;
+        *seat = Some((context, layers));
+        drop(seat);
+        let mut slots = lock(&self.slots);
+        if slots.len() >= MAX_CONTEXTS {
+            return Err(EngineError::TooManyContexts(MAX_CONTEXTS));
+        }
+        let info = slot.info();
+        slots.push(slot);
+        Ok(info)
+    }
+
+    pub fn list(&self) -> Vec<ContextInfo> {
+        lock(&self.slots).iter().map(|slot| slot.info()).collect()
+    }
+
+    /// Throws the state away; the name stays.
+    pub async fn restart(&self, id: &ContextId) -> Result<(), EngineError> {
+        self.named(id)?.clear().await;
+        Ok(())
+    }
+
+    pub async fn remove(&self, id: &ContextId) -> Result<(), EngineError> {
+        let slot = self.named(id)?;
+        lock(&self.slots).retain(|one| one.id != *id);
+        slot.clear().await;
+        Ok(())
+    }
+
+    /// Interrupts what runs in a context; nothing running is fine.
+    pub fn interrupt(&self, id: &ContextId) -> Result<(), EngineError> {
+        self.named(id)?.interrupt();
+        Ok(())
+    }
+}

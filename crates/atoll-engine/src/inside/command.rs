@@ -1,0 +1,141 @@
+//! One command or terminal as its callers see it: its output as events, its input, its end.
+
+use super::commands::{CommandSpec, Newcomers};
+use crate::engine::EngineError;
+use crate::jail::JailError;
+use atoll_core::wire::agent::TerminalSize;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Mutex, mpsc, watch};
+
+/// Pieces of output that wait for a listener; then the command waits, too.
+const WAITING: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandEvent {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+    Terminal(Vec<u8>),
+    End(CommandEnd),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandEnd {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct CommandInfo {
+    /// The number inside the sandbox.
+    pub pid: u32,
+    pub spec: CommandSpec,
+}
+
+/// Hears what a command says, from now on. Who listens too slowly slows the command down.
+#[derive(Debug)]
+pub struct Listener(mpsc::Receiver<CommandEvent>);
+
+impl Listener {
+    /// The next event; `None` after the end, or if the sandbox has ended instead.
+    pub async fn next(&mut self) -> Option<CommandEvent> {
+        self.0.recv().await
+    }
+}
+
+#[derive(Debug)]
+pub struct Command {
+    pub info: CommandInfo,
+    pidfd: OwnedFd,
+    stdin: Mutex<Option<AsyncFd<OwnedFd>>>,
+    newcomers: mpsc::UnboundedSender<mpsc::Sender<CommandEvent>>,
+    end: watch::Sender<Option<CommandEnd>>,
+}
+
+impl Command {
+    pub(super) fn new(
+        pid: u32,
+        spec: CommandSpec,
+        pidfd: OwnedFd,
+        stdin: Option<OwnedFd>,
+    ) -> Result<(Self, Listener, Newcomers), JailError> {
+        let (newcomers, listeners) = mpsc::unbounded_channel();
+        let command = Self {
+            info: CommandInfo { pid, spec },
+            pidfd,
+            stdin: Mutex::new(stdin.map(watch_fd).transpose()?),
+            newcomers,
+            end: watch::Sender::new(None),
+        };
+        let first = command.listen();
+        Ok((command, first, listeners))
+    }
+
+    /// What it says from now on; what was said before is gone. One that has ended tells its end.
+    pub fn listen(&self) -> Listener {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        if let Err(refused) = self.newcomers.send(sender)
+            && let Some(end) = self.end()
+        {
+            refused.0.try_send(CommandEvent::End(end)).ok();
+        }
+        Listener(receiver)
+    }
+
+    pub fn end(&self) -> Option<CommandEnd> {
+        *self.end.borrow()
+    }
+
+    pub async fn wait(&self) -> Option<CommandEnd> {
+        let mut seen = self.end.subscribe();
+        seen.wait_for(Option::is_some).await.ok().and_then(|end| *end)
+    }
+
+    pub(super) fn has_ended(&self, end: CommandEnd) {
+        self.end.send_replace(Some(end));
+    }
+
+    /// Only the command itself; `false` if it is gone already.
+    pub fn signal(&self, signal: i32) -> bool {
+        let signal = Signal::from_named_raw(signal);
+        signal.is_some_and(|signal| pidfd_send_signal(&self.pidfd, signal).is_ok())
+    }
+
+    /// Writes to its standard input or terminal. `false` if it has none, or reads no more.
+    pub async fn write(&self, mut bytes: &[u8]) -> Result<bool, EngineError> {
+        let stdin = self.stdin.lock().await;
+        let Some(stdin) = stdin.as_ref() else { return Ok(false) };
+        while !bytes.is_empty() {
+            let mut guard = stdin.writable().await.map_err(JailError::Start)?;
+            match rustix::io::write(stdin.get_ref(), bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    pub async fn close_stdin(&self) -> bool {
+        self.stdin.lock().await.take().is_some()
+    }
+
+    /// Tells a terminal its new size; `false` if it is no terminal.
+    pub async fn resize(&self, size: TerminalSize) -> bool {
+        let stdin = self.stdin.lock().await;
+        let size = rustix::termios::Winsize {
+            ws_row: size.rows,
+            ws_col: size.columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let terminal = stdin.as_ref().filter(|_| self.info.spec.terminal.is_some());
+        terminal.is_some_and(|terminal| rustix::termios::tcsetwinsize(terminal.get_ref(), size).is_ok())
+    }
+}
+
+fn watch_fd(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
+    crate::jail::watch(fd)
+}

@@ -1,0 +1,146 @@
+//! Files of a sandbox, by way of its agent.
+
+use super::upload::Upload;
+use crate::engine::EngineError;
+use crate::jail::{Asked, JailError};
+use crate::sandbox::Sandbox;
+use atoll_core::wire::agent::{Answer, Ask, Change, Entry, Refusal};
+use rustix::fd::OwnedFd;
+use rustix::fs::FileType;
+use std::collections::BTreeMap;
+use tokio::net::TcpStream;
+
+/// More entries than this are not listed: a sandbox has no more inodes.
+const MAX_ENTRIES: usize = 200_000;
+
+/// A plain file that was opened for reading.
+#[derive(Debug)]
+pub struct OpenFile {
+    pub file: std::fs::File,
+    pub size: u64,
+    pub path: String,
+}
+
+/// Changes below a directory, until it is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    asked: Asked,
+}
+
+impl Watch {
+    /// The next change; `None` when some were lost or the sandbox has ended.
+    pub async fn next(&mut self) -> Option<Change> {
+        match self.asked.next().await {
+            Ok((Answer::Changed { change }, _)) => Some(change),
+            _ => None,
+        }
+    }
+}
+
+impl Sandbox {
+    pub async fn stat(&self, path: &str) -> Result<Entry, EngineError> {
+        self.entry(Ask::Stat { path: path.into() }).await
+    }
+
+    pub async fn make_dir(&self, path: &str) -> Result<Entry, EngineError> {
+        self.entry(Ask::MakeDir { path: path.into() }).await
+    }
+
+    pub async fn rename(&self, from: &str, to: &str) -> Result<Entry, EngineError> {
+        let (from, to) = (from.into(), to.into());
+        self.entry(Ask::Move { from, to }).await
+    }
+
+    pub async fn remove(&self, path: &str) -> Result<(), EngineError> {
+        match self.jail.agent.ask_once(Ask::Remove { path: path.into() }).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    /// What is below a directory, depth first, in lexical order.
+    pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<Entry>, EngineError> {
+        let path = path.into();
+        let mut asked = self.jail.agent.ask(Ask::List { path, depth }, &[]).await?;
+        let mut all = Vec::new();
+        loop {
+            let (Answer::Entries { entries, last }, _) = asked.next().await? else {
+                return Err(JailError::Agent.into());
+            };
+            all.extend(entries);
+            if last || all.len() > MAX_ENTRIES {
+                return Ok(all);
+            }
+        }
+    }
+
+    pub async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
+        match self.jail.agent.ask_once(Ask::Read { path: path.into() }).await? {
+            (Answer::File { path, .. }, fds) => open_file(path, fds),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    /// Begins to write a file. Nothing is seen at `path` before the upload is committed.
+    pub async fn write(&self, path: &str, metadata: BTreeMap<String, String>) -> Result<Upload<'_>, EngineError> {
+        Ok(Upload::begin(&self.jail.agent, path, metadata).await?)
+    }
+
+    pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, EngineError> {
+        let path = path.into();
+        let mut asked = self.jail.agent.ask(Ask::Watch { path, recursive }, &[]).await?;
+        match asked.next().await? {
+            (Answer::Watching, _) => Ok(Watch { asked }),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    /// The agent forgets a watch. Without this it would go on until the sandbox ends.
+    pub async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
+        let watch = watch.asked.request;
+        Ok(self.jail.agent.tell(Ask::Unwatch { watch }).await?)
+    }
+
+    /// Connects to a server inside, on the sandbox's own loopback.
+    pub async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
+        match self.jail.agent.ask_once(Ask::Connect { port }).await? {
+            (Answer::Connected, fds) => Ok(stream(fds)?),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    async fn entry(&self, ask: Ask) -> Result<Entry, EngineError> {
+        match self.jail.agent.ask_once(ask).await? {
+            (Answer::Entry { entry }, _) => Ok(entry),
+            _ => Err(JailError::Agent.into()),
+        }
+    }
+}
+
+/// The descriptor came from behind the wall: what it is gets asked of the kernel.
+fn open_file(path: String, fds: Vec<OwnedFd>) -> Result<OpenFile, EngineError> {
+    let fd = fds.into_iter().next().ok_or(JailError::Agent)?;
+    let stat = rustix::fs::fstat(&fd).map_err(|errno| JailError::Start(errno.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        let message = format!("`{path}` is not a plain file");
+        let why = Refusal::NotAFile;
+        return Err(JailError::Refused { why, message }.into());
+    }
+    Ok(OpenFile {
+        file: fd.into(),
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        path,
+    })
+}
+
+fn stream(fds: Vec<OwnedFd>) -> Result<TcpStream, JailError> {
+    use rustix::net::AddressFamily;
+    let fd = fds.into_iter().next().ok_or(JailError::Agent)?;
+    match rustix::net::sockopt::socket_domain(&fd) {
+        Ok(AddressFamily::INET | AddressFamily::INET6) => {}
+        _ => return Err(JailError::Agent),
+    }
+    let stream = std::net::TcpStream::from(fd);
+    stream.set_nonblocking(true).map_err(JailError::Start)?;
+    TcpStream::from_std(stream).map_err(JailError::Start)
+}

@@ -1,0 +1,195 @@
+//! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
+
+use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
+use crate::jail::{JailError, lock};
+use crate::pool::{Claim, Pool, PoolSize};
+use crate::sandbox::SandboxSpec;
+use crate::session::{LifeSpec, Session, State};
+use crate::template::{Progress, TemplateError, TemplateStore};
+use atoll_core::{EndReason, Limits, SandboxId};
+use atoll_jail::plan::Walls;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::{OnceCell, Semaphore};
+
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    pub home: PathBuf,
+    pub program: PathBuf,
+    pub pool: PoolSize,
+    /// What prepared sandboxes are made with.
+    pub limits: Limits,
+    pub max_sandboxes: usize,
+    /// How long an ended sandbox is still found, with its reason.
+    pub remember: Duration,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error("this node has no room: {0} sandboxes are live")]
+    Full(usize),
+    #[error("the node is shutting down")]
+    Stopping,
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// A claimed sandbox, and how it was come by.
+#[derive(Debug)]
+pub struct Created {
+    pub session: Arc<Session>,
+    pub claim: Claim,
+    pub took: Duration,
+}
+
+type Open = Arc<OnceCell<Arc<Pool>>>;
+
+#[derive(Debug)]
+pub struct Node {
+    config: NodeConfig,
+    store: TemplateStore,
+    pools: Mutex<HashMap<String, Open>>,
+    sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
+    room: Arc<Semaphore>,
+}
+
+impl Node {
+    pub fn new(config: NodeConfig) -> Arc<Self> {
+        let room = config.max_sandboxes.min(Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            store: TemplateStore::new(config.home.clone()),
+            pools: Mutex::default(),
+            sessions: Mutex::default(),
+            room: Arc::new(Semaphore::new(room)),
+            config,
+        })
+    }
+
+    /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.
+    pub async fn open(&self, template: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
+        let open = Arc::clone(lock(&self.pools).entry(template.to_owned()).or_default());
+        let pool = open.get_or_try_init(|| self.start_pool(template, progress)).await?;
+        Ok(Arc::clone(pool))
+    }
+
+    async fn start_pool(&self, name: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
+        let (store, wanted) = (self.store.clone(), name.to_owned());
+        let built = tokio::task::spawn_blocking(move || store.ensure(&wanted, progress.as_ref())).await;
+        let template = built.map_err(|_| NodeError::Stopping)??;
+        let config = EngineConfig {
+            home: self.config.home.clone(),
+            program: self.config.program.clone(),
+            warmth: Warmth::Warm,
+            walls: Walls::default(),
+        };
+        let engine = Arc::new(Engine::start(config, template).await?);
+        Ok(Arc::new(
+            Pool::start(engine, self.config.pool, self.config.limits).await?,
+        ))
+    }
+
+    /// Makes a sandbox with a life of its own. Never more of them than there is room for.
+    pub async fn create(
+        self: &Arc<Self>,
+        template: &str,
+        spec: SandboxSpec,
+        life: LifeSpec,
+    ) -> Result<Created, NodeError> {
+        let began = Instant::now();
+        let room = Arc::clone(&self.room);
+        let room = room.try_acquire_owned().map_err(|_| self.no_room())?;
+        let pool = self.open(template, Arc::new(Quiet)).await?;
+        let (sandbox, claim) = match pool.claim(spec.clone()).await {
+            Err(EngineError::Jail(JailError::Gone(_) | JailError::Channel(_))) => {
+                self.forget(template, &pool);
+                self.open(template, Arc::new(Quiet)).await?.claim(spec).await?
+            }
+            claimed => claimed?,
+        };
+        let session = Session::start(sandbox, template.to_owned(), life);
+        lock(&self.sessions).insert(session.id().clone(), Arc::clone(&session));
+        tokio::spawn(Arc::clone(self).remember(Arc::clone(&session), room));
+        let took = began.elapsed();
+        Ok(Created { session, claim, took })
+    }
+
+    fn no_room(&self) -> NodeError {
+        match self.room.is_closed() {
+            true => NodeError::Stopping,
+            false => NodeError::Full(self.config.max_sandboxes),
+        }
+    }
+
+    /// The jailer of a template is gone: the next one who asks starts another.
+    fn forget(&self, template: &str, lost: &Arc<Pool>) {
+        let mut pools = lock(&self.pools);
+        let same = pools
+            .get(template)
+            .and_then(|open| open.get())
+            .is_some_and(|pool| Arc::ptr_eq(pool, lost));
+        if same {
+            pools.remove(template);
+        }
+    }
+
+    /// Frees the room when nothing is left of a sandbox, and forgets it a day later.
+    async fn remember(self: Arc<Self>, session: Arc<Session>, room: tokio::sync::OwnedSemaphorePermit) {
+        session.gone().await;
+        drop(room);
+        tokio::time::sleep(self.config.remember).await;
+        lock(&self.sessions).remove(session.id());
+    }
+
+    pub fn find(&self, id: &SandboxId) -> Option<Arc<Session>> {
+        lock(&self.sessions).get(id).cloned()
+    }
+
+    /// Sandboxes that have not ended.
+    pub fn live(&self) -> Vec<Arc<Session>> {
+        let sessions = lock(&self.sessions);
+        sessions
+            .values()
+            .filter(|session| session.state() != State::Ended)
+            .cloned()
+            .collect()
+    }
+
+    /// Ready sandboxes per template.
+    pub fn depths(&self) -> Vec<(String, usize)> {
+        let pools = lock(&self.pools);
+        let open = pools
+            .iter()
+            .filter_map(|(name, open)| Some((name.clone(), open.get()?.depth())));
+        open.collect()
+    }
+
+    pub fn templates(&self) -> &TemplateStore {
+        &self.store
+    }
+
+    /// Refuses new sandboxes, ends all, and waits until every jailer has removed what it made.
+    pub async fn stop(&self) {
+        self.room.close();
+        let live = self.live();
+        live.iter().for_each(|session| session.end(EndReason::NodeShutdown));
+        for session in &live {
+            session.gone().await;
+        }
+        let pools: Vec<Open> = lock(&self.pools).drain().map(|(_, open)| open).collect();
+        for pool in pools.iter().filter_map(|open| open.get()) {
+            pool.engine().stop().await;
+        }
+    }
+}
+
+/// Nobody watches a template that is built for a request.
+#[derive(Debug)]
+struct Quiet;
+
+impl Progress for Quiet {
+    fn step(&self, _text: &str, _done: u64, _total: u64) {}
+}

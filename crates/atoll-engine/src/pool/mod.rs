@@ -1,0 +1,175 @@
+//! Prepared sandboxes: made, forked into, pre-touched and inspected before anybody asks. Each is handed out once.
+
+mod size;
+
+use crate::engine::{Engine, EngineError};
+use crate::jail::{Context, JailSandbox, lock};
+use crate::sandbox::{Sandbox, SandboxSpec};
+use atoll_core::{Language, Limits};
+use serde_json::{Map, Value};
+use size::{Demand, target};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub use size::PoolSize;
+
+/// How often a pool looks whether it is too large.
+const LOOK: Duration = Duration::from_secs(5);
+/// Demand within this span is met from the pool; afterwards replacements are there.
+const SPAN: Duration = Duration::from_secs(1);
+/// After a failure to prepare one, the next try waits.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// A sandbox that has run no user code.
+#[derive(Debug)]
+struct Prepared {
+    jail: JailSandbox,
+    context: Context,
+    layers: Map<String, Value>,
+}
+
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    refill: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<Engine>,
+    limits: Limits,
+    size: PoolSize,
+    ready: Mutex<VecDeque<Prepared>>,
+    demand: Mutex<Demand>,
+    taken: Notify,
+}
+
+/// Whether a claim met a prepared sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    Warm,
+    OnDemand,
+}
+
+impl Pool {
+    /// Fills up to the least size, and again whenever one was taken. Prepared ones have the limits `limits`.
+    pub async fn start(engine: Arc<Engine>, size: PoolSize, limits: Limits) -> Result<Self, EngineError> {
+        engine.ready().await?;
+        let shared = Arc::new(Shared {
+            engine,
+            limits,
+            size,
+            ready: Mutex::default(),
+            demand: Mutex::default(),
+            taken: Notify::new(),
+        });
+        for _ in 0..size.min {
+            let prepared = prepare(&shared).await?;
+            lock(&shared.ready).push_back(prepared);
+        }
+        let refill = tokio::spawn(refill(Arc::clone(&shared)));
+        Ok(Self { shared, refill })
+    }
+
+    /// Hands out a prepared sandbox; an empty pool means that one is made now.
+    pub async fn claim(&self, spec: SandboxSpec) -> Result<(Sandbox, Claim), EngineError> {
+        let engine = &self.shared.engine;
+        match self.take(&spec) {
+            Some(one) => {
+                let sandbox = Sandbox::claim(engine, one.jail, (one.context, one.layers), spec).await?;
+                Ok((sandbox, Claim::Warm))
+            }
+            None => {
+                let start = Some(Language::Python);
+                let sandbox = engine.create(SandboxSpec { start, ..spec }).await?;
+                Ok((sandbox, Claim::OnDemand))
+            }
+        }
+    }
+
+    fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
+        lock(&self.shared.demand).claimed(Instant::now());
+        // Prepared ones keep their scratch files where their limits say; others are made for who asks.
+        let on_disk = |limits| atoll_jail::scratch_is_on_disk(limits);
+        if on_disk(&spec.limits) != on_disk(&self.shared.limits) || spec.limits.scratch > self.shared.limits.scratch {
+            return None;
+        }
+        let taken = loop {
+            match lock(&self.shared.ready).pop_front() {
+                // One that was lost while it waited is no loss for who asks.
+                Some(one) if one.jail.has_ended() => {}
+                taken => break taken,
+            }
+        };
+        self.shared.taken.notify_one();
+        taken
+    }
+
+    /// How many are ready now.
+    pub fn depth(&self) -> usize {
+        lock(&self.shared.ready).len()
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.refill.abort();
+    }
+}
+
+/// Makes one sandbox at a time, so that those who work already are hardly disturbed.
+async fn refill(shared: Arc<Shared>) {
+    loop {
+        let wanted = {
+            let peak = lock(&shared.demand).peak(SPAN, Instant::now());
+            target(shared.size, peak, free_memory())
+        };
+        let depth = lock(&shared.ready).len();
+        if depth < wanted {
+            match prepare(&shared).await {
+                Ok(prepared) => lock(&shared.ready).push_back(prepared),
+                // The next claim makes its own and says what is wrong.
+                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+            }
+            continue;
+        }
+        if depth > wanted {
+            // Dropped, it ends.
+            let surplus = lock(&shared.ready).pop_front();
+            drop(surplus);
+        }
+        tokio::select! {
+            () = shared.taken.notified() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+async fn prepare(shared: &Shared) -> Result<Prepared, EngineError> {
+    let engine = &shared.engine;
+    let (jail, context) = engine.prepare(shared.limits).await?;
+    let mut context = match context {
+        Some(context) => context,
+        None => jail.start_python().await?,
+    };
+    if let Some(warmup) = &engine.template().warmup {
+        context.warm(&format!("FORKED = True\n{warmup}")).await?;
+    }
+    let layers = jail.inspect(&context).await?;
+    Ok(Prepared { jail, context, layers })
+}
+
+/// Memory that the host could give, in bytes; unknown means plenty.
+fn free_memory() -> u64 {
+    let text = fs_err::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib * 1024)
+}

@@ -1,0 +1,170 @@
+//! When a sandbox ends by itself: not used for a while, at a fixed time, or after its longest life. Pure; time comes in.
+
+use atoll_core::EndReason;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// How the end is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// So long after the last use.
+    Idle(Duration),
+    /// At a fixed time, however much it is used.
+    For(Duration),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Idle { after: Duration, used: Instant },
+    At(Instant),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    end: End,
+    /// Never later than this.
+    last: Instant,
+    stopped: Option<Instant>,
+    /// One moment on both clocks, so that a time is told the same way every time.
+    epoch: (Instant, SystemTime),
+}
+
+impl Clock {
+    pub(crate) fn new(rule: Rule, longest: Duration, now: Instant, wall: SystemTime) -> Self {
+        let end = match rule {
+            Rule::Idle(after) => End::Idle { after, used: now },
+            Rule::For(long) => End::At(now + long),
+        };
+        Self {
+            end,
+            last: now + longest,
+            stopped: None,
+            epoch: (now, wall),
+        }
+    }
+
+    /// When it ends and why. `None` while it is paused. What is busy is not idle.
+    pub(crate) fn ends(&self, busy: bool) -> Option<(Instant, EndReason)> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        let (at, why) = match self.end {
+            End::Idle { .. } if busy => return Some((self.last, EndReason::ExpiredLifetime)),
+            End::Idle { after, used } => (used + after, EndReason::ExpiredIdle),
+            End::At(at) => (at, EndReason::ExpiredLifetime),
+        };
+        if at <= self.last {
+            Some((at, why))
+        } else {
+            Some((self.last, EndReason::ExpiredLifetime))
+        }
+    }
+
+    /// The end as a time of day; for a paused sandbox, as if it went on at this moment.
+    pub(crate) fn ends_at(&self, now: Instant) -> SystemTime {
+        let mut running = self.clone();
+        running.go_on(now);
+        let at = running.ends(false).map_or(now, |(at, _)| at);
+        self.epoch.1 + at.saturating_duration_since(self.epoch.0)
+    }
+
+    pub(crate) fn used(&mut self, now: Instant) {
+        if let End::Idle { used, .. } = &mut self.end {
+            *used = now;
+        }
+    }
+
+    /// Ends so long from now: sooner or later than it would have.
+    pub(crate) fn set(&mut self, long: Duration, now: Instant) {
+        self.end = match self.end {
+            End::Idle { .. } => End::Idle { after: long, used: now },
+            End::At(_) => End::At(now + long),
+        };
+        if let Some(stopped) = &mut self.stopped {
+            *stopped = now;
+        }
+    }
+
+    /// Ends at least so long from now; never sooner than it would have.
+    pub(crate) fn at_least(&mut self, long: Duration, now: Instant) {
+        let ends = self.ends(false).map(|(at, _)| at);
+        if ends.is_none_or(|at| at < now + long) {
+            self.set(long, now);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.stopped.get_or_insert(now);
+    }
+
+    /// Goes on after a pause: every end is later by its length.
+    pub(crate) fn go_on(&mut self, now: Instant) {
+        let Some(stopped) = self.stopped.take() else { return };
+        let pause = now.saturating_duration_since(stopped);
+        self.last += pause;
+        match &mut self.end {
+            End::Idle { used, .. } => *used += pause,
+            End::At(at) => *at += pause,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn clock(rule: Rule) -> (Clock, Instant) {
+        let now = Instant::now();
+        (Clock::new(rule, 60 * MINUTE, now, SystemTime::UNIX_EPOCH), now)
+    }
+
+    #[test]
+    fn use_moves_the_idle_end_and_not_a_fixed_one() {
+        let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
+        let (mut fixed, begin) = clock(Rule::For(20 * MINUTE));
+        idle.used(start + 5 * MINUTE);
+        fixed.used(begin + 5 * MINUTE);
+        assert_eq!(idle.ends(false), Some((start + 25 * MINUTE, EndReason::ExpiredIdle)));
+        assert_eq!(
+            fixed.ends(false),
+            Some((begin + 20 * MINUTE, EndReason::ExpiredLifetime))
+        );
+    }
+
+    #[test]
+    fn the_longest_life_wins_and_what_is_busy_is_not_idle() {
+        let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
+        assert_eq!(idle.ends(true), Some((start + 60 * MINUTE, EndReason::ExpiredLifetime)));
+        idle.used(start + 55 * MINUTE);
+        assert_eq!(
+            idle.ends(false),
+            Some((start + 60 * MINUTE, EndReason::ExpiredLifetime))
+        );
+    }
+
+    #[test]
+    fn setting_may_shorten_and_asking_for_at_least_may_not() {
+        let (mut fixed, start) = clock(Rule::For(20 * MINUTE));
+        fixed.at_least(MINUTE, start);
+        assert_eq!(fixed.ends(false).map(|end| end.0), Some(start + 20 * MINUTE));
+        fixed.set(MINUTE, start);
+        assert_eq!(fixed.ends(false).map(|end| end.0), Some(start + MINUTE));
+        fixed.set(Duration::ZERO, start);
+        assert_eq!(fixed.ends(false).map(|end| end.0), Some(start));
+        fixed.at_least(3 * MINUTE, start);
+        assert_eq!(fixed.ends(false).map(|end| end.0), Some(start + 3 * MINUTE));
+    }
+
+    #[test]
+    fn a_pause_stops_every_clock() {
+        let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
+        idle.stop(start + MINUTE);
+        assert_eq!(idle.ends(false), None);
+        assert_eq!(idle.ends_at(start + 11 * MINUTE), SystemTime::UNIX_EPOCH + 30 * MINUTE);
+        idle.go_on(start + 11 * MINUTE);
+        assert_eq!(idle.ends(false).map(|end| end.0), Some(start + 30 * MINUTE));
+        assert_eq!(idle.ends(true).map(|end| end.0), Some(start + 70 * MINUTE));
+    }
+}

@@ -1,0 +1,291 @@
+//! A sandbox over time: who owns it, when it ends and why, what is running in it.
+//!
+//! One task per sandbox watches its clocks and ends it; everybody else asks through this handle.
+
+mod clock;
+mod events;
+mod state;
+
+use crate::control::Control;
+use crate::engine::EngineError;
+use crate::execute::Sink;
+use crate::jail::lock;
+use crate::sandbox::{Request, Sandbox};
+use atoll_core::execution::Execution;
+use atoll_core::{EndReason, ExecutionId, SandboxId};
+use clock::Clock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+pub use clock::Rule;
+pub use events::{EventLog, Happening, SandboxEvent};
+pub use state::{Act, Refused, State};
+
+/// What is decided about a sandbox's life when it is made.
+#[derive(Clone, Debug)]
+pub struct LifeSpec {
+    pub owner: String,
+    pub metadata: BTreeMap<String, String>,
+    pub rule: Rule,
+    /// The longest life, whatever else is asked for.
+    pub longest: Duration,
+    pub max_executions: Option<u64>,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    pub sandbox: Arc<Sandbox>,
+    pub template: String,
+    pub spec: LifeSpec,
+    pub created: SystemTime,
+    pub events: EventLog,
+    life: Mutex<Life>,
+    changed: Notify,
+    /// Nothing of it is left.
+    gone: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct Life {
+    state: State,
+    reason: EndReason,
+    ended_at: Option<SystemTime>,
+    clock: Clock,
+    executions: u64,
+    running: HashMap<ExecutionId, Control>,
+    /// Operations under way: while there are any, it is not idle.
+    busy: usize,
+}
+
+/// One use of a sandbox. While it is held the sandbox is not idle.
+#[derive(Debug)]
+pub struct Using<'a>(&'a Session);
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        let mut life = lock(&self.0.life);
+        life.busy -= 1;
+        life.clock.used(Instant::now());
+        drop(life);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Session {
+    /// Begins a life and the task that watches over it.
+    pub fn start(sandbox: Sandbox, template: String, spec: LifeSpec) -> Arc<Self> {
+        let created = SystemTime::now();
+        let clock = Clock::new(spec.rule, spec.longest, Instant::now(), created);
+        let life = Life {
+            state: State::Running,
+            reason: EndReason::Closed,
+            ended_at: None,
+            clock,
+            executions: 0,
+            running: HashMap::new(),
+            busy: 0,
+        };
+        let session = Arc::new(Self {
+            sandbox: Arc::new(sandbox),
+            template,
+            spec,
+            created,
+            events: EventLog::default(),
+            life: Mutex::new(life),
+            changed: Notify::new(),
+            gone: watch::Sender::new(false),
+        });
+        session.events.add(Happening::Created);
+        tokio::spawn(watch_over(Arc::clone(&session)));
+        session
+    }
+
+    pub fn id(&self) -> &SandboxId {
+        self.sandbox.id()
+    }
+
+    pub fn state(&self) -> State {
+        lock(&self.life).state
+    }
+
+    /// Why and when it ended, if it has.
+    pub fn end_reason(&self) -> Option<(EndReason, SystemTime)> {
+        let life = lock(&self.life);
+        life.ended_at.map(|at| (life.reason, at))
+    }
+
+    /// When it will end if nothing happens.
+    pub fn ends_at(&self) -> SystemTime {
+        let life = lock(&self.life);
+        life.ended_at.unwrap_or_else(|| life.clock.ends_at(Instant::now()))
+    }
+
+    pub fn executions(&self) -> u64 {
+        lock(&self.life).executions
+    }
+
+    /// Claims the sandbox for one operation, or says why it cannot be used now.
+    pub fn begin_use(&self) -> Result<Using<'_>, Refused> {
+        let mut life = lock(&self.life);
+        life.state = state::step(life.state, Act::Use, life.reason)?;
+        life.busy += 1;
+        life.clock.used(Instant::now());
+        Ok(Using(self))
+    }
+
+    /// Runs code. The caller keeps the future until its end; to stop, it uses the request's control.
+    pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, SessionError> {
+        let _using = self.begin_use()?;
+        let id = request.id.clone();
+        self.count_execution(&id, &request.control)?;
+        self.events.add(Happening::ExecutionStarted {
+            execution_id: id.clone(),
+        });
+        let done = self.sandbox.execute(request, sink).await;
+        let mut life = lock(&self.life);
+        life.running.remove(&id);
+        let over = self.spec.max_executions.is_some_and(|max| life.executions >= max) && life.running.is_empty();
+        drop(life);
+        if let Ok(execution) = &done {
+            let outcome = execution.outcome;
+            self.events.add(Happening::ExecutionEnded {
+                execution_id: id,
+                outcome,
+            });
+        }
+        if over {
+            self.end(EndReason::MaxExecutions);
+        }
+        done.map_err(|error| self.blame(error))
+    }
+
+    fn count_execution(&self, id: &ExecutionId, control: &Control) -> Result<(), SessionError> {
+        let mut life = lock(&self.life);
+        if self.spec.max_executions.is_some_and(|max| life.executions >= max) {
+            return Err(Refused::HasEnded(EndReason::MaxExecutions).into());
+        }
+        life.executions += 1;
+        life.running.insert(id.clone(), control.clone());
+        Ok(())
+    }
+
+    /// What went wrong because the sandbox has ended is told as its end.
+    pub fn blame(&self, error: EngineError) -> SessionError {
+        match self.end_reason() {
+            Some((reason, _)) => Refused::HasEnded(reason).into(),
+            None => SessionError::Engine(error),
+        }
+    }
+
+    /// The reins of a running execution.
+    pub fn control(&self, execution: &ExecutionId) -> Option<Control> {
+        lock(&self.life).running.get(execution).cloned()
+    }
+
+    /// Ends so long from now, sooner or later than before.
+    pub fn set_lifetime(&self, long: Duration) -> Result<(), Refused> {
+        self.change_clock(|clock, now| clock.set(long, now))
+    }
+
+    /// Ends no sooner than so long from now.
+    pub fn extend_to(&self, long: Duration) -> Result<(), Refused> {
+        self.change_clock(|clock, now| clock.at_least(long, now))
+    }
+
+    fn change_clock(&self, change: impl FnOnce(&mut Clock, Instant)) -> Result<(), Refused> {
+        let mut life = lock(&self.life);
+        life.state = state::step(life.state, Act::Extend, life.reason)?;
+        change(&mut life.clock, Instant::now());
+        drop(life);
+        self.events.add(Happening::Extended);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Stops every process and every clock.
+    pub async fn pause(&self) -> Result<(), SessionError> {
+        self.turn(Act::Pause)?;
+        if let Err(error) = self.sandbox.freeze(true).await {
+            self.turn(Act::Resume)?;
+            return Err(self.blame(error));
+        }
+        self.events.add(Happening::Paused);
+        Ok(())
+    }
+
+    pub async fn resume(&self) -> Result<(), SessionError> {
+        self.turn(Act::Resume)?;
+        self.sandbox.freeze(false).await.map_err(|error| self.blame(error))?;
+        self.events.add(Happening::Resumed);
+        Ok(())
+    }
+
+    fn turn(&self, act: Act) -> Result<(), Refused> {
+        let mut life = lock(&self.life);
+        life.state = state::step(life.state, act, life.reason)?;
+        let now = Instant::now();
+        match life.state {
+            State::Paused => {
+                life.clock.stop(now);
+                life.running.values().for_each(Control::hold);
+            }
+            State::Running | State::Ended => {
+                life.clock.go_on(now);
+                life.running.values().for_each(Control::go_on);
+            }
+        }
+        drop(life);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Ends the sandbox. The first reason stays.
+    pub fn end(&self, reason: EndReason) {
+        let mut life = lock(&self.life);
+        if let Ok(state) = state::step(life.state, Act::End, life.reason) {
+            life.state = state;
+            life.reason = reason;
+            life.ended_at = Some(SystemTime::now());
+            drop(life);
+            self.events.add(Happening::Ended { reason });
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits until nothing of it is left.
+    pub async fn gone(&self) {
+        self.gone.subscribe().wait_for(|gone| *gone).await.ok();
+    }
+
+    fn next_end(&self) -> Option<(Instant, EndReason)> {
+        let life = lock(&self.life);
+        life.clock.ends(life.busy > 0)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// The task that owns a sandbox's end.
+async fn watch_over(session: Arc<Session>) {
+    while session.state() != State::Ended {
+        let end = session.next_end();
+        let (at, reason) = end.unwrap_or((Instant::now() + Duration::from_secs(3600), EndReason::Closed));
+        tokio::select! {
+            () = sleep_until(at), if end.is_some() => session.end(reason),
+            () = session.changed.notified() => {}
+            () = session.sandbox.ended() => session.end(session.sandbox.why_lost()),
+        }
+    }
+    // A jailer that is gone has taken the sandbox with it.
+    session.sandbox.end().await.ok();
+    session.gone.send_replace(true);
+}
