@@ -36,7 +36,14 @@ const ETC: &[&str] = &[
     "/etc/ld.so.conf.d",
     "/etc/ssl/certs",
 ];
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
 
 /// Where a sandbox can have mounts of its own.
 pub(crate) const PLACES: &[&str] = &[

@@ -16,11 +16,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const MAX_UPLOADS: usize = 64;
 /// What one upload may move in one turn, and the most that is kept in memory of it.
 const PIECE_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 256 << 10;
+/// A commit follows the pipe's end at once; an upload without one was forgotten.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What all uploads together keep in memory; above, the next to grow goes to its file at once.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 const HIDDEN: &str = ".atoll-upload-";
@@ -45,7 +48,7 @@ pub(crate) struct Upload {
     target: String,
     metadata: BTreeMap<String, String>,
     pipe: OwnedFd,
-    ended: bool,
+    ended: Option<Instant>,
     committed: bool,
     kept: Kept,
 }
@@ -94,9 +97,22 @@ impl Uploads {
         self.all.len() < before
     }
 
+    /// When the next upload has waited long enough for its commit.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let ended = self.all.iter().filter_map(|upload| upload.ended);
+        ended.min().map(|ended| ended + PATIENCE)
+    }
+
+    /// Takes an upload whose pipe has ended long ago, without a commit.
+    pub(crate) fn take_forgotten(&mut self) -> Option<u32> {
+        let is_late = |upload: &Upload| upload.ended.is_some_and(|ended| ended.elapsed() >= PATIENCE);
+        let index = self.all.iter().position(is_late)?;
+        Some(self.all.swap_remove(index).request)
+    }
+
     /// The pipes that still bring something.
     pub(crate) fn pipes(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        let open = self.all.iter().filter(|upload| !upload.ended);
+        let open = self.all.iter().filter(|upload| upload.ended.is_none());
         open.map(|upload| (upload.request, upload.pipe.as_fd()))
     }
 
@@ -115,7 +131,10 @@ impl Uploads {
 
     /// One upload that has all its bytes and its commit.
     pub(crate) fn take_finished(&mut self) -> Option<Upload> {
-        let index = self.all.iter().position(|upload| upload.ended && upload.committed)?;
+        let index = self
+            .all
+            .iter()
+            .position(|upload| upload.ended.is_some() && upload.committed)?;
         Some(self.all.swap_remove(index))
     }
 }
@@ -136,7 +155,7 @@ impl Upload {
             target,
             metadata,
             pipe,
-            ended: false,
+            ended: None,
             committed: false,
             kept: Kept::InMemory(Vec::new()),
         })
@@ -154,7 +173,7 @@ impl Upload {
         while moved < PIECE_BYTES {
             let count = match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => {
-                    self.ended = true;
+                    self.ended = Some(Instant::now());
                     return Ok(());
                 }
                 Ok(count) => count,
