@@ -7,6 +7,7 @@ mod doctor;
 mod endings;
 mod first;
 mod inputs;
+mod inside;
 mod interrupts;
 mod limits;
 mod python;
