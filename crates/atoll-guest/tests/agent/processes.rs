@@ -99,6 +99,16 @@ fn a_signal_reaches_the_whole_group() {
     assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
 }
 
+/// Reads until the terminal has shown a text.
+fn wait_for(terminal: &mut File, wanted: &str) {
+    let mut text = String::new();
+    while !text.contains(wanted) {
+        let mut piece = [0; 256];
+        let count = terminal.read(&mut piece).unwrap();
+        text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+    }
+}
+
 fn a_terminal_controls_its_command() {
     let mut client = Client::new();
     let size = TerminalSize { columns: 77, rows: 9 };
@@ -109,25 +119,9 @@ fn a_terminal_controls_its_command() {
     let mut fds = fds.into_iter();
     let (_pidfd, terminal) = (fds.next().unwrap(), fds.next().unwrap());
     let mut terminal = File::from(terminal);
-    let mut wait_for = |wanted: &str| {
-        let mut text = String::new();
-        while !text.contains(wanted) {
-            let mut piece = [0; 256];
-            let count = terminal.read(&mut piece).unwrap();
-            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
-        }
-    };
-    wait_for("9 77\r\nhi\r\n");
+    wait_for(&mut terminal, "9 77\r\nhi\r\n");
     terminal.write_all(b"word\n").unwrap();
-    let mut wait_for = |wanted: &str| {
-        let mut text = String::new();
-        while !text.contains(wanted) {
-            let mut piece = [0; 256];
-            let count = terminal.read(&mut piece).unwrap();
-            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
-        }
-    };
-    wait_for("got word");
+    wait_for(&mut terminal, "got word");
     // The terminal itself turns this byte into an interrupt of its foreground group.
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(
