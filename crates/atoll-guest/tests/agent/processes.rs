@@ -112,7 +112,7 @@ fn wait_for(terminal: &mut File, wanted: &str) {
 fn a_terminal_controls_its_command() {
     let mut client = Client::new();
     let size = TerminalSize { columns: 77, rows: 9 };
-    let script = "stty size; echo hi > /dev/tty; read line; echo got $line; cat";
+    let script = "stty size; echo hi > /dev/tty; read line; echo got $line; exec cat";
     let request = client.ask(spawn(&["sh", "-c", script], "", Some(size)));
     let (answer, fds) = client.answer(request);
     assert!(matches!(answer, Answer::Spawned { .. }), "{answer:?}");
@@ -122,6 +122,9 @@ fn a_terminal_controls_its_command() {
     wait_for(&mut terminal, "9 77\r\nhi\r\n");
     terminal.write_all(b"word\n").unwrap();
     wait_for(&mut terminal, "got word");
+    // The echo and the copy of it: by now the program is there, and no shell that would catch the signal.
+    terminal.write_all(b"copy\n").unwrap();
+    wait_for(&mut terminal, "copy\r\ncopy\r\n");
     // The terminal itself turns this byte into an interrupt of its foreground group.
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(
