@@ -9,6 +9,7 @@ mod first;
 mod inputs;
 mod inside;
 mod interrupts;
+mod javascript;
 mod limits;
 mod python;
 mod room;
