@@ -10,6 +10,7 @@ mod hint;
 mod input;
 mod jail;
 mod pool;
+mod results;
 mod sandbox;
 mod stat;
 pub mod template;

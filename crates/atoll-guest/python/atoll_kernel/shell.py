@@ -35,6 +35,11 @@ NO_DISK = "/"
 
 
 class Compiler(CachingCompiler):
+    def __init__(self) -> None:
+        super().__init__()
+        # As a file, not as lines typed by hand: what ends too early is told by what is missing.
+        self.reset_compiler_flags()
+
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         """Libraries know cells by this form of name; a checksum is enough to tell them apart."""
         return f"<ipython-input-{number}-{binascii.crc32(transformed_code.encode('utf-8', 'replace')):012x}>"
@@ -139,6 +144,8 @@ class Shell(InteractiveShell):
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if exc_tuple:
+            errors.name_cell(error, f"<ipython-input-{max(1, self.execution_count - 1)}-0>")
         if error is not None:
             self.note(error, replace=False)
 
