@@ -131,6 +131,7 @@ fn list_has_a_row_per_template() -> Result<()> {
                 "description",
                 "digest",
                 "name",
+                "other_builds",
                 "python",
                 "size_bytes"
             ]

@@ -26,7 +26,7 @@ from IPython.core.profiledir import ProfileDir  # noqa: E402
 from traitlets import Instance, Type  # noqa: E402
 from traitlets.config.loader import Config  # noqa: E402
 
-from atoll_kernel import errors, interrupts, libraries, streams  # noqa: E402
+from atoll_kernel import errors, interrupts, libraries, packages, streams  # noqa: E402
 from atoll_kernel.display import Formatter, Hook, Publisher  # noqa: E402
 from atoll_kernel.report import Report  # noqa: E402
 
@@ -74,6 +74,8 @@ class Shell(InteractiveShell):
         super().__init__(config=_config(), ipython_dir=NO_DISK, **kwargs)
         self.loop_runner = self._run_in_loop
         self.set_hook("show_in_pager", _print_page, 0)
+        for magic in ("pip", "uv", "conda"):
+            self.register_magic_function(self._package_magic, "line", magic)
         warnings.formatwarning = errors.format_warning
         libraries.await_all(self)
 
@@ -166,6 +168,9 @@ class Shell(InteractiveShell):
 
         command = self.var_expand(cmd, depth=1)
         streams.flush()
+        if (wanted := packages.wanted_by(command)) is not None:
+            self.user_ns["_exit_code"] = packages.install(wanted)
+            return
         if streams.write_to_real_stdout():
             status = subprocess.call(command, shell=True)
         else:
@@ -177,6 +182,10 @@ class Shell(InteractiveShell):
         self.user_ns["_exit_code"] = status
 
     system_piped = system_raw = system
+
+    def _package_magic(self, line: str) -> None:
+        """`%pip install`: answered here; `%pip list` and the like are a command."""
+        self.system(f"pip {line.removeprefix('pip ')}")
 
     def enable_matplotlib(self, gui: str | None = None) -> tuple[str | None, str]:
         """`%matplotlib anything`: figures are captured anyway."""
