@@ -14,6 +14,7 @@ mod inside;
 mod jail;
 mod node;
 mod pool;
+mod results;
 mod sandbox;
 pub mod session;
 mod stat;

@@ -3,6 +3,7 @@
 mod answers;
 mod bad_input;
 mod bash;
+mod display;
 mod doctor;
 mod endings;
 mod first;
