@@ -248,6 +248,7 @@ fn explain(error: StepError, dir: &Path) -> StepError {
                 dir.display()
             ),
             errno: Errno::BUSY,
+            layer: Some("cgroups"),
         },
         _ => error,
     }

@@ -1,7 +1,7 @@
 //! Commands of the agent: a fork that is locked down like any context, then exec.
 
 use crate::shell::AgentStart;
-use crate::step::{Step, StepError};
+use crate::step::{Step, StepError, chain};
 use crate::sys::lockdown::{Lock, lock_down};
 use crate::sys::process::{Forked, default_signals, exit_now, fork_with, lay_all};
 use rustix::fd::OwnedFd;
@@ -39,21 +39,21 @@ pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, OwnedFd)
         Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Forked::Child => {
             let failed = run(agent, command, &program, &words, &pairs);
-            let line = format!("cannot start {}: {failed}\n", command.program.display());
+            let line = format!("cannot start {}: {}\n", command.program.display(), chain(&failed));
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
-            exit_now(127)
+            exit_now(crate::walls::exit_code(failed.layer))
         }
     }
 }
 
-fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CString], env: &[CString]) -> String {
+fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CString], env: &[CString]) -> StepError {
     if let Err(error) = enter(agent, command) {
-        return crate::step::chain(&error);
+        return error;
     }
     // The program has a slash, so nothing is searched; a script without its first line still finds the shell.
-    match nix::unistd::execvpe(program, argv, env) {
+    match nix::unistd::execvpe(program, argv, env).step("run it") {
         Ok(never) => match never {},
-        Err(errno) => errno.desc().to_owned(),
+        Err(error) => error,
     }
 }
 
@@ -79,5 +79,6 @@ fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the command down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
+        layer: crate::walls::layer_of_step(failed.step),
     })
 }

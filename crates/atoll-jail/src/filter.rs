@@ -3,6 +3,7 @@
 //! Two programs make three answers: `allow.toml` (everything else is ENOSYS), and on top `deny.toml` (EPERM).
 //! A foreign architecture is killed by either.
 
+use crate::plan::Mode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -43,9 +44,9 @@ pub struct Filters {
 }
 
 impl Filters {
-    pub fn compile() -> Result<Self, FilterError> {
-        let allow = read("allow", ALLOW)?;
-        let deny = read("deny", DENY)?;
+    pub fn compile(mode: Mode) -> Result<Self, FilterError> {
+        let allow = rules("allow", mode)?;
+        let deny = rules("deny", mode)?;
         Ok(Self {
             allow: build("allow", allow.iter(), json!("allow"), json!({"errno": ENOSYS}))?,
             deny: refuse("deny", deny.iter())?,
@@ -78,9 +79,12 @@ pub struct Rule {
     /// The agent's own filter leaves it out.
     #[serde(default)]
     pub agent_needs: bool,
+    /// Only where there is no cgroup that counts memory.
+    #[serde(default)]
+    pub rootless: bool,
 }
 
-/// A bound on one argument's low 32 bits: equal (after a mask), over, or under.
+/// A bound on one argument's low 32 bits, or on all 64 if it is `wide`: equal (after a mask), over, or under.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arg {
@@ -89,6 +93,8 @@ pub struct Arg {
     pub mask: Option<u64>,
     pub over: Option<u64>,
     pub under: Option<u64>,
+    #[serde(default)]
+    pub wide: bool,
 }
 
 /// Short for one rule per value.
@@ -100,8 +106,10 @@ pub struct Values {
 }
 
 /// The rules of a shipped filter, for those who compare the filter with its description.
-pub fn rules(name: &'static str) -> Result<Vec<Rule>, FilterError> {
-    read(name, if name == "allow" { ALLOW } else { DENY })
+pub fn rules(name: &'static str, mode: Mode) -> Result<Vec<Rule>, FilterError> {
+    let mut rules = read(name, if name == "allow" { ALLOW } else { DENY })?;
+    rules.retain(|rule| !rule.rootless || mode == Mode::Rootless);
+    Ok(rules)
 }
 
 fn read(name: &'static str, text: &str) -> Result<Vec<Rule>, FilterError> {
@@ -124,7 +132,7 @@ impl Rule {
             Some(values) => values
                 .any
                 .iter()
-                .map(|value| vec![condition(values.index, json!("eq"), *value)])
+                .map(|value| vec![condition(values.index, false, json!("eq"), *value)])
                 .collect(),
             None => vec![self.args.iter().map(Arg::condition).collect()],
         };
@@ -143,17 +151,19 @@ impl Rule {
 
 impl Arg {
     fn condition(&self) -> Value {
-        match (self.mask, self.over, self.under) {
-            (Some(mask), _, _) => condition(self.index, json!({"masked_eq": mask}), self.value.unwrap_or(0)),
-            (None, Some(over), _) => condition(self.index, json!("gt"), over),
-            (None, None, Some(under)) => condition(self.index, json!("lt"), under),
-            (None, None, None) => condition(self.index, json!("eq"), self.value.unwrap_or(0)),
-        }
+        let (op, value) = match (self.mask, self.over, self.under) {
+            (Some(mask), _, _) => (json!({"masked_eq": mask}), self.value.unwrap_or(0)),
+            (None, Some(over), _) => (json!("gt"), over),
+            (None, None, Some(under)) => (json!("lt"), under),
+            (None, None, None) => (json!("eq"), self.value.unwrap_or(0)),
+        };
+        condition(self.index, self.wide, op, value)
     }
 }
 
-fn condition(index: u8, op: Value, value: u64) -> Value {
-    json!({"index": index, "type": "dword", "op": op, "val": value})
+fn condition(index: u8, wide: bool, op: Value, value: u64) -> Value {
+    let kind = if wide { "qword" } else { "dword" };
+    json!({"index": index, "type": kind, "op": op, "val": value})
 }
 
 fn refuse<'a>(name: &'static str, rules: impl Iterator<Item = &'a Rule>) -> Result<Vec<u8>, FilterError> {
@@ -189,10 +199,37 @@ mod tests {
 
     #[test]
     fn every_rule_has_a_reason_and_every_filter_compiles() {
-        for rule in rules("allow").unwrap().iter().chain(&rules("deny").unwrap()) {
+        let both = [Mode::Root, Mode::Rootless];
+        for rule in both
+            .iter()
+            .flat_map(|mode| ["allow", "deny"].map(|name| rules(name, *mode).unwrap()))
+            .flatten()
+        {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
         }
-        let filters = Filters::compile().unwrap();
+        both.into_iter().for_each(check_sizes);
+        both.into_iter().for_each(check_bare_rules);
+        let deny = |mode| Filters::compile(mode).unwrap().deny;
+        assert_ne!(deny(Mode::Root), deny(Mode::Rootless));
+    }
+
+    /// The compiler forgets a rule without arguments where another rule for the same call has some.
+    fn check_bare_rules(mode: Mode) {
+        for name in ["allow", "deny"] {
+            let rules = rules(name, mode).unwrap();
+            let is_bare = |rule: &&Rule| rule.args.is_empty() && rule.values.is_none();
+            for call in rules.iter().filter(is_bare).flat_map(|rule| &rule.syscalls) {
+                let with = |rule: &&Rule| !is_bare(rule) && rule.syscalls.contains(call);
+                assert!(
+                    !rules.iter().any(|rule| with(&rule)),
+                    "{name}: {call} has a bare rule and others"
+                );
+            }
+        }
+    }
+
+    fn check_sizes(mode: Mode) {
+        let filters = Filters::compile(mode).unwrap();
         assert!(
             [
                 &filters.allow,

@@ -8,14 +8,15 @@ mod sandboxes;
 mod template;
 
 pub use crate::receipt::weaker_points;
-pub use host::{Layer, NoWall, probe};
+pub use host::{Layer, probe};
 
 use crate::cgroup::{self, InstanceGroups};
 use crate::channel::{self, ChannelError, next_fd};
 use crate::instance::Instance;
 use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
 use crate::spawner::{FromSpawner, ToSpawner};
-use crate::step::chain;
+use crate::step::{OfWall, chain};
+use crate::walls::NoWall;
 use atoll_core::SandboxId;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +28,9 @@ type Fault = Box<dyn std::error::Error>;
 
 /// Runs until the engine goes. Descriptor 0 is the engine's channel.
 pub fn main() -> i32 {
+    // What is made for sandboxes is readable for them, whatever the caller's umask; the same for inherited limits.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    crate::rlimits::shed_inherited();
     match Jailer::start() {
         Ok(mut jailer) => {
             let served = jailer.serve();
@@ -34,15 +38,9 @@ pub fn main() -> i32 {
             i32::from(served.is_err())
         }
         Err(error) => {
-            let answer = match error.downcast::<NoWall>() {
-                Ok(no_wall) => no_wall.answer(),
-                Err(error) => FromJailer::NoWall {
-                    layer: "jailer".into(),
-                    message: chain(error.as_ref()),
-                    fix: "see the cause; `atoll doctor` shows what this machine can do".into(),
-                },
-            };
-            tell(&answer, &[]).ok();
+            let no_wall = NoWall::in_error(error.as_ref());
+            let no_wall = no_wall.unwrap_or_else(|| NoWall::new("jailer", chain(error.as_ref())));
+            tell(&no_wall.answer(), &[]).ok();
             1
         }
     }
@@ -76,12 +74,12 @@ impl Jailer {
         let groups = match layout {
             Some(layout) => {
                 cgroup::sweep(&layout, &|name| instance.is_alive(name));
-                Some(InstanceGroups::create(layout, &instance.name)?)
+                Some(InstanceGroups::create(layout, &instance.name).wall("cgroups")?)
             }
             None => None,
         };
         if mode == Mode::Rootless {
-            host::become_namespace_root()?;
+            host::become_namespace_root().wall("user_namespaces")?;
         }
         let cgroups = groups.as_ref().map_or("none", |groups| groups.layout().kind());
         let host = HostFacts {
@@ -148,13 +146,11 @@ impl Jailer {
             ToJailer::OpenTemplate { template, plan } => {
                 match Template::open(*plan, self.mode, &self.instance) {
                     Ok(opened) => drop(self.templates.insert(template, opened)),
-                    Err(error) => tell(
-                        &FromJailer::ZygoteDown {
-                            template,
-                            message: chain(error.as_ref()),
-                        },
-                        &[],
-                    )?,
+                    Err(error) => {
+                        tell_no_wall(error.as_ref())?;
+                        let message = chain(error.as_ref());
+                        tell(&FromJailer::ZygoteDown { template, message }, &[])?;
+                    }
                 }
                 Ok(())
             }
@@ -170,6 +166,7 @@ impl Jailer {
                 };
                 if let Err(error) = made {
                     self.forget(&sandbox);
+                    tell_no_wall(error.as_ref())?;
                     tell(
                         &FromJailer::SandboxFailed {
                             sandbox,
@@ -255,7 +252,11 @@ impl Jailer {
             return Ok(());
         };
         let (message, fds) = match channel::receive::<FromSpawner>(&template.channel) {
-            Err(ChannelError::Closed) => return self.lose_template(number, "the spawner ended"),
+            // A spawner that ended with words of ours unread: the kernel tells that first, and its last words then.
+            Err(ChannelError::Closed) => match channel::receive::<FromSpawner>(&template.channel) {
+                Ok(last_words) => last_words,
+                Err(_) => return self.lose_template(number, "the spawner ended"),
+            },
             received => received?,
         };
         match message {
@@ -265,6 +266,7 @@ impl Jailer {
                     .and_modify(|template| template.is_up = true);
                 Ok(())
             }
+            FromSpawner::NoWall { layer, message } => tell(&NoWall::new(&layer, message).answer(), &[]),
             FromSpawner::Broken { message } => self.lose_template(number, &message),
             FromSpawner::ZygoteReady { facts } => tell(
                 &FromJailer::ZygoteReady {
@@ -365,6 +367,14 @@ impl Jailer {
             groups.remove();
         }
         self.instance.remove_spool();
+    }
+}
+
+/// Before the failure itself: that it was a wall which this host cannot build.
+fn tell_no_wall(error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+    match NoWall::in_error(error) {
+        Some(no_wall) => tell(&no_wall.answer(), &[]),
+        None => Ok(()),
     }
 }
 

@@ -20,11 +20,13 @@ mod shell;
 pub mod spawner;
 mod step;
 mod sys;
+pub mod walls;
 
 pub use paths::kernel_abi;
 pub use scratch::is_on_disk as scratch_is_on_disk;
 pub use shell::{AgentMain, AgentStart, SCRATCH_PLACES};
 pub use step::{StepError, chain};
+pub use walls::NoWall;
 
 /// The library that a zygote loads, built by `build.rs`.
 pub const ZYGOTE_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatoll_zygote.so"));

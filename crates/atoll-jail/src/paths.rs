@@ -3,6 +3,7 @@
 //! Made inside the sandbox once its mounts stand. The mounts already leave nothing else to see; this is the second
 //! wall, and the one that keeps user code out of the agent's and the zygote's memory and away from their signals.
 
+use crate::plan::Mode;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
@@ -64,7 +65,7 @@ fn abi(version: u32) -> ABI {
 }
 
 /// Makes the ruleset for the current root directory.
-pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
+pub(crate) fn make_ruleset(mode: Mode) -> Result<OwnedFd, PathsError> {
     let version = kernel_abi();
     let abi = abi(version);
     let all = AccessFs::from_all(abi);
@@ -86,7 +87,13 @@ pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
         AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::WriteFile,
     )?;
     let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & all;
-    created = allow(created, DEVICES, device)?;
+    // A shared mapping of a writable `/dev/zero` is memory that nobody counts where there is no cgroup.
+    let devices: Vec<&str> = DEVICES
+        .iter()
+        .copied()
+        .filter(|path| mode == Mode::Root || *path != "/dev/zero")
+        .collect();
+    created = allow(created, &devices, device)?;
     created = allow(created, &["/dev/pts"], device | AccessFs::ReadDir)?;
     Option::<OwnedFd>::from(created).ok_or(PathsError::NoRuleset)
 }

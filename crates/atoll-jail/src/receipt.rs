@@ -60,6 +60,7 @@ pub fn weaker_points(mode: Mode) -> Vec<String> {
         Mode::Root => Vec::new(),
         Mode::Rootless => vec![
             "no cgroup: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited".into(),
+            "memory that is shared without a file (memfd, shared anonymous mappings) is refused, because nobody could count it; what the kernel holds for pipes, sockets and page tables is not counted".into(),
             "one host user for all sandboxes: file ownership does not separate them, only mounts do".into(),
         ],
     }

@@ -2,13 +2,87 @@
 
 use crate::plan::Mode;
 use crate::sys::lockdown::Rlimit;
+use crate::walls::NoWall;
 use atoll_core::Limits;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit as Bounds, getrlimit, setrlimit};
+
+/// Room for descriptors in the jailer and all below it.
+const OPEN_FILES: u64 = 65_536;
+/// The stack that programs are used to.
+const STACK_BYTES: u64 = 8 << 20;
+/// On its way into a sandbox a process lays its descriptors at high numbers first.
+const FEWEST_OPEN_FILES: u64 = 256;
+
+/// Lets go of limits that whoever started Atoll happened to have: they are none of the sandbox's. Without the power to
+/// raise one, it stays, and [`check`] tells.
+pub(crate) fn shed_inherited() {
+    let unlimited = [
+        Resource::As,
+        Resource::Data,
+        Resource::Cpu,
+        Resource::Fsize,
+        Resource::Nproc,
+    ];
+    for resource in unlimited {
+        raise(resource, None, None);
+    }
+    raise(Resource::Stack, Some(STACK_BYTES), None);
+    let most = getrlimit(Resource::Nofile)
+        .maximum
+        .map_or(OPEN_FILES, |most| most.max(OPEN_FILES));
+    raise(Resource::Nofile, Some(most), Some(most));
+    // For the sandbox's own: zero, as most sessions have it, could not be raised to one any more.
+    raise(Resource::Core, Some(1), Some(1));
+}
+
+fn raise(resource: Resource, soft: Option<u64>, hard: Option<u64>) {
+    let now = getrlimit(resource);
+    let wanted = Bounds {
+        current: soft,
+        maximum: hard,
+    };
+    if setrlimit(resource, wanted).is_err() {
+        let current = match (soft, now.maximum) {
+            (Some(soft), Some(most)) => Some(soft.min(most)),
+            (Some(soft), None) => Some(soft),
+            (None, most) => most,
+        };
+        let maximum = now.maximum;
+        setrlimit(resource, Bounds { current, maximum }).ok();
+    }
+}
+
+/// An inherited limit below what the sandbox is promised is refused, not passed on as if it were ours.
+pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
+    let memory = limits.memory.get();
+    let wanted = [
+        (
+            "-n",
+            "open files",
+            Resource::Nofile,
+            limits.open_files.get().max(FEWEST_OPEN_FILES),
+        ),
+        ("-v", "address space", Resource::As, memory),
+        ("-d", "data", Resource::Data, memory),
+        ("-f", "file size", Resource::Fsize, limits.scratch.get()),
+        ("-u", "processes", Resource::Nproc, processes(limits, mode)),
+        ("-t", "processor seconds", Resource::Cpu, u64::MAX),
+    ];
+    for (flag, what, resource, least) in wanted {
+        if let Some(most) = getrlimit(resource).maximum.filter(|most| *most < least) {
+            let message =
+                format!("Atoll was started with a limit of {most} on {what} (`ulimit {flag}`), which is too low");
+            return Err(NoWall::new("rlimits", message));
+        }
+    }
+    Ok(())
+}
 
 /// The limits of one process, never above what the kernel lets us set.
 pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
     let mut wanted = vec![
-        (libc::RLIMIT_CORE, Resource::Core, 0),
+        // Zero would not keep the kernel from feeding a crash to a helper of the host; one does (fs/coredump.c).
+        (libc::RLIMIT_CORE, Resource::Core, 1),
         (libc::RLIMIT_NOFILE, Resource::Nofile, limits.open_files.get()),
         (libc::RLIMIT_FSIZE, Resource::Fsize, limits.scratch.get()),
         (libc::RLIMIT_MEMLOCK, Resource::Memlock, 64 << 10),

@@ -7,10 +7,11 @@ use crate::channel;
 use crate::paths::make_ruleset;
 use crate::plan::{Mode, Wall, Walls};
 use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
-use crate::step::{Step, StepError, chain};
+use crate::step::{OfWall, Step, StepError, chain};
 use crate::sys::lockdown::{Lock, Off, lock_down};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
 use crate::sys::process::{exit_now, join_own_keyring, loopback_up};
+use crate::walls::NoWall;
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, OFlags};
@@ -76,7 +77,30 @@ pub(crate) struct ShellPlan {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromShell {
     Ready,
-    Failed { message: String },
+    Failed(Failed),
+}
+
+/// A failed step as it travels from one process to another.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    message: String,
+    no_wall: Option<String>,
+}
+
+impl Failed {
+    pub(crate) fn of(error: &StepError) -> Self {
+        Self {
+            message: chain(error),
+            no_wall: NoWall::in_error(error).map(|wall| wall.layer),
+        }
+    }
+
+    pub(crate) fn into_fault(self) -> Box<dyn std::error::Error> {
+        match self.no_wall {
+            Some(layer) => NoWall::new(&layer, self.message).into(),
+            None => self.message.into(),
+        }
+    }
 }
 
 /// Never returns: becomes the agent, or tells what failed and ends.
@@ -84,7 +108,7 @@ pub(crate) fn run(plan: ShellPlan) -> ! {
     match set_up(&plan) {
         Ok((ruleset, scratch)) => become_agent(plan, ruleset, scratch),
         Err(error) => {
-            let failed = FromShell::Failed { message: chain(&error) };
+            let failed = FromShell::Failed(Failed::of(&error));
             channel::send(&plan.sync, &failed, &[]).ok();
             exit_now(1)
         }
@@ -113,24 +137,32 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> 
 
 fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
     for cgroup in &plan.cgroups {
-        rustix::io::write(cgroup, b"0").step("join the sandbox's cgroup")?;
+        rustix::io::write(cgroup, b"0")
+            .step("join the sandbox's cgroup")
+            .wall("cgroups")?;
     }
     // After joining: from now on the own group looks like the top.
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP).step("make a cgroup namespace")?;
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
+        .step("make a cgroup namespace")
+        .wall("namespaces")?;
     wait_for_go(plan)?;
-    become_user()?;
+    become_user().wall("ids")?;
     // After the last change of ids, which would clear it: if the spawner dies, so does the sandbox.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
     // A second lock on nested user namespaces, besides the filter.
-    fs::write("/proc/sys/user/max_user_namespaces", "0").step("forbid nested user namespaces")?;
-    let scratch = mount_sandbox(plan)?;
-    loopback_up().step("switch loopback on")?;
-    nix::unistd::sethostname("sandbox").step("set the host name")?;
+    fs::write("/proc/sys/user/max_user_namespaces", "0")
+        .step("forbid nested user namespaces")
+        .wall("namespaces")?;
+    let scratch = mount_sandbox(plan).wall("mounts")?;
+    loopback_up().step("switch loopback on").wall("namespaces")?;
+    nix::unistd::sethostname("sandbox")
+        .step("set the host name")
+        .wall("namespaces")?;
     join_own_keyring();
     let ruleset = if plan.walls.is_off(Wall::Landlock) {
         None
     } else {
-        Some(ruleset()?)
+        Some(ruleset(plan.mode)?)
     };
     close_others(plan, ruleset.as_ref(), &scratch)?;
     lock_agent(plan)?;
@@ -225,10 +257,11 @@ fn tmpfs_options(bytes: u64, inodes: u64) -> String {
     format!("size={bytes},nr_inodes={inodes},mode=0755,uid={SANDBOX_ID},gid={SANDBOX_ID}")
 }
 
-fn ruleset() -> Result<OwnedFd, StepError> {
-    make_ruleset().map_err(|error| StepError {
+fn ruleset(mode: Mode) -> Result<OwnedFd, StepError> {
+    make_ruleset(mode).map_err(|error| StepError {
         what: format!("make the Landlock rules ({})", chain(&error)),
         errno: Errno::OPNOTSUPP,
+        layer: Some("landlock"),
     })
 }
 
@@ -272,6 +305,7 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
     lock_down(&lock).map_err(|failed| StepError {
         what: format!("lock the agent down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
+        layer: crate::walls::layer_of_step(failed.step),
     })?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")
 }

@@ -13,7 +13,8 @@ use crate::channel::{self, ChannelError, next_fd};
 use crate::filter::Filters;
 use crate::plan::{Mode, TemplatePlan};
 use crate::shell::AgentMain;
-use crate::step::chain;
+use crate::step::{OfWall, chain};
+use crate::walls::NoWall;
 use atoll_core::SandboxId;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -31,8 +32,9 @@ pub fn main(agent: AgentMain) -> i32 {
     match Spawner::start(agent).and_then(|mut spawner| spawner.serve()) {
         Ok(()) => 0,
         Err(error) => {
+            tell_no_wall(error.as_ref()).ok();
             let message = chain(error.as_ref());
-            channel::send(rustix::stdio::stdin(), &FromSpawner::Broken { message }, &[]).ok();
+            tell(&FromSpawner::Broken { message }, &[]).ok();
             1
         }
     }
@@ -55,8 +57,8 @@ impl Spawner {
         let ToSpawner::Start { plan, parts, mode } = message else {
             return Err("the jailer did not begin with a plan".into());
         };
-        let filters = Filters::compile()?;
-        crate::root::build(&parts, &fds)?;
+        let filters = Filters::compile(mode)?;
+        crate::root::build(&parts, &fds).wall("mounts")?;
         drop(fds);
         let children = watch_children()?;
         let zygote = Zygote::new(plan.zygote.clone(), plan.walls.clone(), mode, plan.env.clone());
@@ -178,6 +180,7 @@ impl Spawner {
                 self.sandboxes.insert(id, sandbox);
             }
             Err(error) => {
+                tell_no_wall(error.as_ref())?;
                 tell(
                     &FromSpawner::SandboxFailed {
                         sandbox: id,
@@ -223,14 +226,16 @@ impl Spawner {
         trees: Vec<OwnedFd>,
     ) -> Result<(), Fault> {
         let attached = match self.sandboxes.get_mut(&id) {
-            Some(sandbox) => sandbox
-                .attach(limits, names, &trees)
-                .map_err(|error| chain(error.as_ref())),
-            None => Err("the sandbox has ended".to_owned()),
+            Some(sandbox) => sandbox.attach(limits, names, &trees),
+            None => Err("the sandbox has ended".into()),
         };
         match attached {
             Ok(()) => tell(&FromSpawner::Attached { sandbox: id }, &[]),
-            Err(message) => tell(&FromSpawner::AttachFailed { sandbox: id, message }, &[]),
+            Err(error) => {
+                tell_no_wall(error.as_ref())?;
+                let message = chain(error.as_ref());
+                tell(&FromSpawner::AttachFailed { sandbox: id, message }, &[])
+            }
         }
     }
 
@@ -295,6 +300,7 @@ impl Spawner {
 
 fn tell_event(event: zygote::Event) -> Result<(), Fault> {
     match event {
+        zygote::Event::NoWall(NoWall { layer, message, .. }) => tell(&FromSpawner::NoWall { layer, message }, &[]),
         zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[]),
         zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[]),
         zygote::Event::Forked {
@@ -328,6 +334,13 @@ fn tell_event(event: zygote::Event) -> Result<(), Fault> {
             },
             &[],
         ),
+    }
+}
+
+fn tell_no_wall(error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+    match NoWall::in_error(error) {
+        Some(NoWall { layer, message, .. }) => tell(&FromSpawner::NoWall { layer, message }, &[]),
+        None => Ok(()),
     }
 }
 

@@ -9,6 +9,8 @@ pub struct StepError {
     pub what: String,
     #[source]
     pub errno: Errno,
+    /// The wall that the step builds, if it builds one.
+    pub layer: Option<&'static str>,
 }
 
 pub(crate) trait Step<T> {
@@ -16,11 +18,26 @@ pub(crate) trait Step<T> {
     fn step(self, what: &str) -> Result<T, StepError>;
 }
 
+pub(crate) trait OfWall {
+    /// Says which wall these steps build, unless they have said so themselves.
+    fn wall(self, layer: &'static str) -> Self;
+}
+
+impl<T> OfWall for Result<T, StepError> {
+    fn wall(self, layer: &'static str) -> Self {
+        self.map_err(|error| StepError {
+            layer: error.layer.or(Some(layer)),
+            ..error
+        })
+    }
+}
+
 impl<T> Step<T> for Result<T, Errno> {
     fn step(self, what: &str) -> Result<T, StepError> {
         self.map_err(|errno| StepError {
             what: what.to_owned(),
             errno,
+            layer: None,
         })
     }
 }
@@ -30,6 +47,7 @@ impl<T> Step<T> for Result<T, std::io::Error> {
         self.map_err(|error| StepError {
             what: what.to_owned(),
             errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
+            layer: None,
         })
     }
 }
@@ -39,6 +57,7 @@ impl<T> Step<T> for Result<T, nix::errno::Errno> {
         self.map_err(|errno| StepError {
             what: what.to_owned(),
             errno: Errno::from_raw_os_error(errno as i32),
+            layer: None,
         })
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::lab::{engine_without, facts_of, with_args};
 use atoll_jail::filter::{Arg, Filters, Rule, rules};
+use atoll_jail::plan::Mode;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +39,7 @@ struct Instruction {
 
 impl Programs {
     pub(crate) fn shipped() -> Self {
-        let filters = Filters::compile().unwrap();
+        let filters = Filters::compile(Mode::Root).unwrap();
         Self([&filters.allow, &filters.deny].map(|bytes| decode(bytes)).to_vec())
     }
 
@@ -125,7 +126,7 @@ impl Described {
             let number = |name: &String| *table.get(name).unwrap_or_else(|| panic!("no number for `{name}`"));
             (rule.syscalls.iter().map(number).collect(), rule)
         };
-        let all = |name| rules(name).unwrap().into_iter().map(numbered).collect();
+        let all = |name| rules(name, Mode::Root).unwrap().into_iter().map(numbered).collect();
         Self {
             allow: all("allow"),
             deny: all("deny"),
@@ -146,14 +147,21 @@ impl Described {
     }
 }
 
-/// Arguments are compared by their low 32 bits, as the rules say of themselves.
+/// Arguments are compared by their low 32 bits, or whole if the rule says so.
 fn fits(rule: &Rule, args: [u64; 6]) -> bool {
     let low = |index: u8| args[usize::from(index)] & 0xFFFF_FFFF;
-    let one = |arg: &Arg| match (arg.mask, arg.over, arg.under) {
-        (Some(mask), _, _) => low(arg.index) & mask == arg.value.unwrap_or(0) & mask,
-        (None, Some(over), _) => low(arg.index) > over,
-        (None, None, Some(under)) => low(arg.index) < under,
-        (None, None, None) => low(arg.index) == arg.value.unwrap_or(0),
+    let one = |arg: &Arg| {
+        let given = if arg.wide {
+            args[usize::from(arg.index)]
+        } else {
+            low(arg.index)
+        };
+        match (arg.mask, arg.over, arg.under) {
+            (Some(mask), _, _) => given & mask == arg.value.unwrap_or(0) & mask,
+            (None, Some(over), _) => given > over,
+            (None, None, Some(under)) => given < under,
+            (None, None, None) => given == arg.value.unwrap_or(0),
+        }
     };
     match &rule.values {
         Some(values) => values.any.iter().any(|value| low(values.index) == *value),
@@ -204,6 +212,7 @@ fn edges(rules: &Described) -> BTreeMap<u32, Vec<[u64; 6]>> {
                 value.wrapping_add(1),
                 value.wrapping_sub(1),
                 value ^ 0x8000_0000,
+                value | 0x1_0000_0000,
                 value | 0x0008_0800,
             ];
             bounds.entry(index).or_default().extend(near);

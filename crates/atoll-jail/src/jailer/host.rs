@@ -2,28 +2,10 @@
 
 use crate::cgroup::Layout;
 use crate::paths::{MIN_ABI, kernel_abi};
-use crate::plan::{FromJailer, Mode};
+use crate::plan::Mode;
 use crate::step::{Step, StepError};
+use crate::walls::{NoWall, fix};
 use std::fs;
-
-/// A wall that this host cannot build.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct NoWall {
-    pub layer: &'static str,
-    pub message: String,
-    pub fix: String,
-}
-
-impl NoWall {
-    pub(super) fn answer(self) -> FromJailer {
-        FromJailer::NoWall {
-            layer: self.layer.to_owned(),
-            message: self.message,
-            fix: self.fix,
-        }
-    }
-}
 
 /// One layer of the jail on this host: is it there, what is known of it, how to get it.
 #[derive(Clone, Debug)]
@@ -37,8 +19,9 @@ pub struct Layer {
 
 /// Root mode needs the real root with all ids; a root of a container's user namespace works like an ordinary user.
 pub(super) fn mode() -> Mode {
-    let all_ids =
-        fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]));
+    // A root that cannot read its map has no /proc, which is told as what it is.
+    let all_ids = fs::read_to_string("/proc/self/uid_map")
+        .map_or(true, |map| map.split_whitespace().eq(["0", "0", "4294967295"]));
     if rustix::process::geteuid().is_root() && all_ids {
         Mode::Root
     } else {
@@ -51,7 +34,7 @@ pub fn probe() -> (Mode, Vec<Layer>) {
     let mode = mode();
     (
         mode,
-        vec![user_namespaces(), seccomp(), landlock(), cgroups(mode), proc_visible()],
+        vec![proc_visible(), user_namespaces(), seccomp(), landlock(), cgroups(mode)],
     )
 }
 
@@ -61,7 +44,7 @@ pub(super) fn check(mode: Mode) -> Result<Option<Layout>, NoWall> {
     if let Some(layer) = layers.into_iter().find(|layer| layer.required && !layer.available) {
         let fix = layer.fix.unwrap_or_default();
         return Err(NoWall {
-            layer: layer.name,
+            layer: layer.name.to_owned(),
             message: layer.detail,
             fix,
         });
@@ -172,6 +155,15 @@ fn cgroups(mode: Mode) -> Layer {
 
 /// The kernel lets a user namespace mount /proc only where the host's is not covered by other mounts.
 fn proc_visible() -> Layer {
+    if fs::read_to_string("/proc/self/uid_map").is_err() {
+        return Layer {
+            name: "proc",
+            available: false,
+            required: true,
+            detail: "there is no /proc".to_owned(),
+            fix: Some(fix("proc").to_owned()),
+        };
+    }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let covered = mounts
         .lines()

@@ -2,11 +2,11 @@
 
 use super::{Fault, Jailer, Template, tell};
 use crate::cgroup::SandboxGroups;
-use crate::channel;
+use crate::channel::{self, ChannelError};
 use crate::input::take_input;
 use crate::plan::{FromJailer, InputPlan, Wall};
 use crate::spawner::ToSpawner;
-use crate::step::chain;
+use crate::step::{OfWall, chain};
 use atoll_core::{Limits, SandboxId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -24,6 +24,7 @@ impl Jailer {
         limits: Limits,
         agent: &OwnedFd,
     ) -> Result<(), Fault> {
+        crate::rlimits::check(&limits, self.mode)?;
         self.reopen(number)?;
         let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
         let host_id = template.next_host_id();
@@ -34,7 +35,8 @@ impl Jailer {
             .filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
         let groups = with_groups
             .map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone()))
-            .transpose()?;
+            .transpose()
+            .wall("cgroups")?;
         let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
         self.sandboxes.insert(
             id.clone(),
@@ -44,7 +46,7 @@ impl Jailer {
                 limits,
             },
         );
-        let members = members?.unwrap_or_default();
+        let members = members.wall("cgroups")?.unwrap_or_default();
         let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent)
             .chain(&scratch)
             .chain(&members)
@@ -56,7 +58,18 @@ impl Jailer {
             limits,
             scratch: scratch.is_some(),
         };
-        Ok(channel::send(&template.channel, &order, &fds)?)
+        match channel::send(&template.channel, &order, &fds) {
+            Err(ChannelError::Closed) => self.hear_last_words(number),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// A spawner has ended. What it said of it comes first; then its sandboxes are told to have ended.
+    fn hear_last_words(&mut self, number: u32) -> Result<(), Fault> {
+        while self.templates.contains_key(&number) {
+            self.hear_spawner(number)?;
+        }
+        Ok(())
     }
 
     /// A template whose spawner has ended gets another one.

@@ -2,13 +2,14 @@
 
 use super::Fault;
 use crate::cgroup::Disk;
-use crate::channel;
+use crate::channel::{self, ChannelError};
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::take_parts;
-use crate::spawner::ToSpawner;
-use crate::step::{Step, StepError};
+use crate::spawner::{FromSpawner, ToSpawner};
+use crate::step::{OfWall, Step, StepError, chain};
 use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, lay_stdin};
+use crate::walls::NoWall;
 use atoll_core::Limits;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -39,19 +40,22 @@ impl Template {
         } else {
             None
         };
-        let (parts, trees) = take_parts(&plan.tree, &plan.kernel, &instance.empty_dir()?)?;
+        let (parts, trees) = take_parts(&plan.tree, &plan.kernel, &instance.empty_dir()?).wall("mounts")?;
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
-        let spawner = match fork_with(OWN_NAMESPACES).step("make the template's namespaces")? {
+        let spawner = match fork_with(OWN_NAMESPACES)
+            .step("make the template's namespaces")
+            .wall("namespaces")?
+        {
             Forked::Child => {
                 drop((ours, go));
+                let report = theirs.try_clone();
                 let failed = become_spawner(mode, &wait, theirs);
-                let text = format!("{}\n", crate::step::chain(&failed));
-                rustix::io::write(rustix::stdio::stderr(), text.as_bytes()).ok();
+                report.map(|report| tell_failure(&report, &failed)).ok();
                 exit_now(127)
             }
             Forked::Parent { pid, pidfd } => {
-                map_ids(pid, mode, slot.as_ref())?;
+                map_ids(pid, mode, slot.as_ref()).wall("ids")?;
                 pidfd
             }
         };
@@ -63,7 +67,10 @@ impl Template {
             mode,
         };
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
-        channel::send(&ours, &start, &fds)?;
+        match channel::send(&ours, &start, &fds) {
+            Err(ChannelError::Closed) => return Err(last_words(&ours)),
+            sent => sent?,
+        }
         let disk = Disk::of(&plan.tree);
         Ok(Self {
             channel: ours,
@@ -122,6 +129,28 @@ fn map_ids(pid: i32, mode: Mode, slot: Option<&Slot>) -> Result<(), StepError> {
     fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the template's users")
 }
 
+/// In a child that could not become the spawner: why, for the jailer.
+fn tell_failure(report: &OwnedFd, failed: &StepError) {
+    if let Some(NoWall { layer, message, .. }) = NoWall::in_error(failed) {
+        channel::send(report, &FromSpawner::NoWall { layer, message }, &[]).ok();
+    }
+    let message = chain(failed);
+    channel::send(report, &FromSpawner::Broken { message }, &[]).ok();
+}
+
+/// What a spawner that has ended at once said of it.
+fn last_words(channel: &OwnedFd) -> Fault {
+    // Words of ours that it had not read are told first, as an error.
+    for _ in 0..2 {
+        match channel::receive::<FromSpawner>(channel) {
+            Ok((FromSpawner::NoWall { layer, message }, _)) => return NoWall::new(&layer, message).into(),
+            Ok((FromSpawner::Broken { message }, _)) => return message.into(),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    "the spawner ended at once".into()
+}
+
 fn become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> StepError {
     match try_become_spawner(mode, wait, channel) {
         Ok(never) => match never {},
@@ -135,10 +164,14 @@ fn try_become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> Result<st
         .map_err(|_| rustix::io::Errno::PIPE)
         .step("hear from the jailer")?;
     if mode == Mode::Root {
-        rustix::thread::set_thread_groups(&[]).step("drop groups")?;
+        rustix::thread::set_thread_groups(&[]).step("drop groups").wall("ids")?;
     }
-    rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT).step("become the namespace's group")?;
-    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT).step("become the namespace's root")?;
+    rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)
+        .step("become the namespace's group")
+        .wall("ids")?;
+    rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
+        .step("become the namespace's root")
+        .wall("ids")?;
     lay_stdin(channel)?;
     let argv = [c"atoll".to_owned(), c"__spawner".to_owned()];
     let env: [CString; 0] = [];

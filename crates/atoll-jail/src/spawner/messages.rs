@@ -43,6 +43,11 @@ pub(crate) enum ToSpawner {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromSpawner {
     Up,
+    /// Told before a failure: it was a wall that this host cannot build.
+    NoWall {
+        layer: String,
+        message: String,
+    },
     /// The spawner cannot go on; its sandboxes end with it.
     Broken {
         message: String,

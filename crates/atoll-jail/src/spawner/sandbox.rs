@@ -5,8 +5,8 @@ use crate::channel;
 use crate::filter::Filters;
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::attach;
-use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan, seal_inputs, unseal_inputs};
-use crate::step::{Step, StepError, chain};
+use crate::shell::{AgentMain, Failed, FromShell, SANDBOX_ID, ShellPlan, seal_inputs, unseal_inputs};
+use crate::step::{OfWall, Step, StepError};
 use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, join_namespaces};
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
@@ -50,7 +50,10 @@ impl Sandbox {
             filters: filters.clone(),
             main: order.main,
         };
-        let (pid, shell) = match fork_with(OWN_NAMESPACES).step("make the sandbox's namespaces")? {
+        let (pid, shell) = match fork_with(OWN_NAMESPACES)
+            .step("make the sandbox's namespaces")
+            .wall("namespaces")?
+        {
             Forked::Child => crate::shell::run(shell_plan),
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         };
@@ -81,17 +84,17 @@ impl Sandbox {
         match fork_with(0).step("fork a helper")? {
             Forked::Child => {
                 let done = join_and_attach(shell, resize.then_some(&limits), names, trees);
-                let message = done.err().map(|error| chain(&error));
-                channel::send(&theirs, &message, &[]).ok();
+                let failed = done.err().map(|error| Failed::of(&error));
+                channel::send(&theirs, &failed, &[]).ok();
                 exit_now(0)
             }
             Forked::Parent { pid, .. } => {
                 drop(theirs);
-                let answer = channel::receive::<Option<String>>(&ours);
+                let answer = channel::receive::<Option<Failed>>(&ours);
                 nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).ok();
                 match answer?.0 {
                     None => Ok(()),
-                    Some(message) => Err(message.into()),
+                    Some(failed) => Err(failed.into_fault()),
                 }
             }
         }
@@ -101,15 +104,19 @@ impl Sandbox {
 /// Gives the shell its one id, lets it go, and waits until it stands.
 fn map_and_wait(pid: i32, host_id: u32, sync: &OwnedFd) -> Result<Option<OwnedFd>, Fault> {
     let map = format!("{SANDBOX_ID} {host_id} 1");
-    fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
-    fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the group")?;
-    fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the user")?;
+    map_ids(pid, &map).wall("ids")?;
     channel::send_bytes(sync, b"go", &[])?;
     let (answer, fds) = channel::receive::<FromShell>(sync)?;
     match answer {
         FromShell::Ready => Ok(fds.into_iter().next()),
-        FromShell::Failed { message } => Err(message.into()),
+        FromShell::Failed(failed) => Err(failed.into_fault()),
     }
+}
+
+fn map_ids(pid: i32, map: &str) -> Result<(), StepError> {
+    fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
+    fs::write(format!("/proc/{pid}/gid_map"), map).step("map the group")?;
+    fs::write(format!("/proc/{pid}/uid_map"), map).step("map the user")
 }
 
 /// In a helper: from the spawner into the sandbox's mounts. The sandbox itself has no power to mount any more.
@@ -119,7 +126,9 @@ fn join_and_attach(
     names: &[String],
     trees: &[OwnedFd],
 ) -> Result<(), StepError> {
-    join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS).step("join the sandbox")?;
+    join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .step("join the sandbox")
+        .wall("namespaces")?;
     crate::shell::become_user()?;
     if let Some(limits) = resize {
         let options = format!(

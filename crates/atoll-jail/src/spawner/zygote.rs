@@ -9,6 +9,7 @@ use crate::sys::fork_wire::{Arm, ForkReply, ForkRequest, MAGIC, MAX_RLIMITS};
 use crate::sys::lockdown::{Off, Rlimit};
 use crate::sys::process::{Forked, exit_now, fork_with};
 use crate::sys::wire_bytes::{bytes_of, view};
+use crate::walls::NoWall;
 use atoll_core::SandboxId;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -71,6 +72,8 @@ pub(super) struct Fork {
 }
 
 pub(super) enum Event {
+    /// Told before a refusal: it was a wall that this host cannot build.
+    NoWall(NoWall),
     Ready(Map<String, Value>),
     Failed(String),
     Forked {
@@ -354,7 +357,7 @@ impl Zygote {
             received => received?,
         };
         if live.ready {
-            return Ok(self.hear_reply(&body, fds).into_iter().collect());
+            return Ok(self.hear_reply(&body, fds));
         }
         let first: Map<String, Value> = serde_json::from_slice(&body).map_err(ChannelError::Read)?;
         if first.get("type").and_then(Value::as_str) != Some("ready") {
@@ -376,8 +379,17 @@ impl Zygote {
         Ok(events)
     }
 
-    fn hear_reply(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Option<Event> {
-        let reply: ForkReply = view(body)?;
+    fn hear_reply(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Vec<Event> {
+        let Some(reply) = view::<ForkReply>(body) else {
+            return Vec::new();
+        };
+        let refused = reply.kind != ForkReply::FORKED && reply.kind != ForkReply::EXITED;
+        let no_wall = refused.then(|| of_refused_fork(reply.value)).flatten();
+        let event = self.event_of(&reply, fds);
+        no_wall.map(Event::NoWall).into_iter().chain(event).collect()
+    }
+
+    fn event_of(&mut self, reply: &ForkReply, fds: Vec<OwnedFd>) -> Option<Event> {
         match reply.kind {
             ForkReply::FORKED => {
                 let (sandbox, context) = self.asked.remove(&reply.context)?;
@@ -436,6 +448,14 @@ impl Zygote {
         };
         self.asked.drain().map(refused).collect()
     }
+}
+
+/// A zygote that may not enter the sandbox's pid namespace.
+fn of_refused_fork(errno: i32) -> Option<NoWall> {
+    let errno = rustix::io::Errno::from_raw_os_error(errno);
+    let what = "enter the sandbox's pid namespace".to_owned();
+    let layer = Some("namespaces");
+    NoWall::in_error(&StepError { what, errno, layer })
 }
 
 fn wait_status(status: i32) -> (Option<i32>, Option<i32>) {
