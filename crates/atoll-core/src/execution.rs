@@ -22,6 +22,7 @@ pub struct Execution {
     pub error: Option<CodeError>,
     pub hint: Option<Hint>,
     pub files: Vec<OutputFile>,
+    pub left_out: LeftOut,
     pub findings: Vec<Finding>,
     pub usage: Usage,
     pub receipt: Receipt,
@@ -64,6 +65,21 @@ pub struct OutputFile {
     pub size: u64,
     pub sha256: String,
     pub media_type: String,
+    /// Where the caller finds its bytes; `null` if they were not saved.
+    pub saved: Option<String>,
+}
+
+/// Output files that did not come back: how many, and why. The list names the first hundred.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub count: u64,
+    pub files: Vec<LeftOutFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutFile {
+    pub path: String,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

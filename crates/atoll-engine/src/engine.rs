@@ -1,5 +1,6 @@
 //! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
 
+use crate::environment::check_environment;
 use crate::input::{Copies, prepare_inputs};
 use crate::jail::{Context, JailError, JailSandbox, Link, ZygoteState, run_dir};
 use crate::sandbox::{Sandbox, SandboxSpec};
@@ -38,6 +39,8 @@ pub enum EngineError {
     Input(#[from] crate::input::InputError),
     #[error(transparent)]
     Files(#[from] crate::files::FilesError),
+    #[error(transparent)]
+    Environment(#[from] crate::environment::EnvironmentError),
     #[error("interrupted before the code began")]
     Interrupted,
     #[error("language `{0}` is planned, not there yet; the jail runs python, javascript and bash")]
@@ -77,6 +80,7 @@ impl Engine {
 
     /// Makes a sandbox now and applies what is personal.
     pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        check_environment(&spec.env)?;
         let inputs = prepare_inputs(&spec.inputs, &self.spool)?;
         let _copies = Copies::of(&inputs, &self.spool);
         let python = spec.start == Some(atoll_core::Language::Python);

@@ -10,6 +10,7 @@ use atoll_core::quantity::show_millis;
 use atoll_core::wire::agent::Ask;
 use atoll_core::wire::kernel::FromKernel;
 use atoll_core::{ExecutionId, Limits, Outcome};
+use atoll_jail::plan::Mode;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,9 +20,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 const GRACE: Duration = Duration::from_secs(2);
 /// How often the used processor time is looked at.
 const TICK: Duration = Duration::from_millis(50);
-/// Room in a message for what is not the result itself: names, an error's traceback.
-const MESSAGE_ROOM: usize = 4 << 20;
-
 /// Less free scratch than this is none: a program fails before it has used the last page.
 const NO_ROOM_BYTES: u64 = 64 << 10;
 
@@ -52,7 +50,11 @@ pub(crate) struct Ended {
     pub(crate) results: Vec<RichResult>,
     pub(crate) error: Option<CodeError>,
     pub(crate) usage: Usage,
+    /// Processes of the code that the kernel ended because memory ran out.
+    pub(crate) oom_kills: u64,
     pub(crate) refused_processes: u64,
+    /// As many processes and threads as are allowed are there.
+    pub(crate) processes_are_full: bool,
     /// The scratch files have no room left.
     pub(crate) scratch_is_full: bool,
     /// The interpreter is still there and can take the next execution.
@@ -118,11 +120,9 @@ pub(crate) async fn execute(
     sink: Sink<'_>,
 ) -> Result<Ended, JailError> {
     let mut run = Run::new(sandbox, context, job.id, job.limits, sink);
-    let bound = usize::try_from(job.limits.rich_output.get())
-        .unwrap_or(usize::MAX)
-        .saturating_add(MESSAGE_ROOM);
     let id = run.id.clone();
-    run.context.begin(id.as_str(), job.code, job.env, bound).await?;
+    let most_bytes = job.limits.rich_output.get();
+    run.context.begin(id.as_str(), job.code, job.env, most_bytes).await?;
     let finish = run.watch(job.control).await?;
     for left in run.context.drain() {
         run.take_output(left);
@@ -188,10 +188,10 @@ impl<'a, 'b> Run<'a, 'b> {
     /// Processor time has no limit of the kernel per execution; memory has none where there is no cgroup.
     async fn look_at_usage(&mut self) -> Result<(), JailError> {
         if self.sandbox.stats.cpu_nanos().is_none() {
-            let (memory, cpu_ms) = self.sandbox.usage(self.limits.memory.get()).await?;
-            self.watched_cpu_ms = cpu_ms;
-            self.watched_peak = self.watched_peak.max(memory);
-            if memory > self.limits.memory.get() {
+            let used = self.sandbox.usage(self.limits.memory.get()).await?;
+            self.watched_cpu_ms = used.cpu_ms;
+            self.watched_peak = self.watched_peak.max(used.memory_bytes);
+            if used.memory_bytes > self.limits.memory.get() {
                 self.stop = Stop::Killed {
                     why: Outcome::MemoryLimit,
                 };
@@ -318,13 +318,14 @@ impl<'a, 'b> Run<'a, 'b> {
         let (outcome, exit_code, signal, lives) = match finish {
             Finish::Done { exit_code } => (self.outcome_of_done(exit_code), exit_code, None, true),
             Finish::Gone => {
-                // The socket can be closed by user code while the process lives on.
-                self.context.signal(Signal::KILL);
                 let (code, signal) = self.context.exit().await;
                 (self.outcome_of_exit(code, signal), code, signal, false)
             }
         };
-        let scratch_is_full = outcome == Outcome::Error && self.scratch_is_full().await;
+        // A shell goes on when a command has failed; that command has said so.
+        let has_complained = outcome == Outcome::Error || (outcome == Outcome::Ok && self.stderr.len() > 0);
+        let scratch_is_full = has_complained && self.scratch_is_full().await;
+        let processes_are_full = has_complained && self.processes_are_full().await;
         Ok(Ended {
             id: self.id,
             outcome,
@@ -345,6 +346,8 @@ impl<'a, 'b> Run<'a, 'b> {
                 .stats
                 .refused_processes()
                 .saturating_sub(self.refused_before),
+            oom_kills: self.sandbox.stats.oom_kills().saturating_sub(self.oom_before),
+            processes_are_full,
             scratch_is_full,
             context_lives: lives,
         })
@@ -354,17 +357,36 @@ impl<'a, 'b> Run<'a, 'b> {
         matches!(self.sandbox.scratch().await, Ok((bytes, inodes)) if bytes < NO_ROOM_BYTES || inodes == 0)
     }
 
+    /// Asked where no cgroup counts refusals.
+    async fn processes_are_full(&mut self) -> bool {
+        let counted = self.sandbox.mode() == Mode::Root;
+        let used = if counted {
+            None
+        } else {
+            self.sandbox.usage(u64::MAX).await.ok()
+        };
+        used.is_some_and(|used| used.tasks + 1 >= self.limits.processes.get())
+    }
+
     fn outcome_of_done(&self, exit_code: Option<i32>) -> Outcome {
         if let Some(why) = self.stop.why() {
             return why;
         }
         match &self.error {
-            Some(error) if error.name == "MemoryError" => Outcome::MemoryLimit,
+            Some(error) if self.is_refused_memory(error) => Outcome::MemoryLimit,
             Some(error) if error.name == "KeyboardInterrupt" => Outcome::Interrupted,
             Some(_) => Outcome::Error,
             None if exit_code.is_some_and(|code| code != 0) => Outcome::Error,
             None => Outcome::Ok,
         }
+    }
+
+    /// With a cgroup the kernel tells when memory runs out. Without one an rlimit refuses the allocation, which only the
+    /// interpreter sees: an error that no line of the code has raised by itself.
+    fn is_refused_memory(&self, error: &CodeError) -> bool {
+        let raised =
+            crate::hint::innermost_line(error).is_some_and(|line| line.split_whitespace().any(|w| w == "raise"));
+        self.sandbox.mode() == Mode::Rootless && error.name.ends_with("MemoryError") && !raised
     }
 
     fn outcome_of_exit(&self, code: Option<i32>, signal: Option<i32>) -> Outcome {

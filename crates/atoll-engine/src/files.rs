@@ -3,30 +3,21 @@
 //! The host reads bytes from a descriptor that it checked to be a plain file; it follows no path of the sandbox.
 
 use crate::jail::Collected;
-use atoll_core::execution::OutputFile;
+use crate::out_dir::{OutDir, Target};
+use atoll_core::execution::{LeftOut, LeftOutFile, OutputFile};
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub(crate) const MAX_FILES: u32 = 1000;
 const PIECE: usize = 256 << 10;
+/// So many of the files that were left out are named.
+const MAX_NAMED: usize = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
-    #[error("output file `{path}` cannot be read")]
-    Read {
-        path: String,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("output file cannot be written to `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
     #[error("collecting the output files was interrupted")]
     Interrupted,
 }
@@ -37,73 +28,116 @@ pub struct SavedFiles {
     pub files: Vec<OutputFile>,
     pub saved: Vec<PathBuf>,
     pub skipped: Vec<(String, String)>,
-    pub complete: bool,
+    /// Entries beyond the most that are looked at.
+    pub unseen: u64,
+    /// Why something that should have been saved was not: the caller's disk, not the sandbox's names.
+    pub problem: Option<String>,
 }
 
-pub(crate) fn save(collected: Collected, out: Option<&Path>, cap: u64) -> Result<SavedFiles, FilesError> {
+impl SavedFiles {
+    /// What did not come back, for the contract.
+    pub fn left_out(&self) -> LeftOut {
+        let named = self.skipped.iter().take(MAX_NAMED);
+        LeftOut {
+            count: self.skipped.len() as u64 + self.unseen,
+            files: named
+                .map(|(path, why)| LeftOutFile {
+                    path: format!("/data/output/{path}"),
+                    why: why.clone(),
+                })
+                .collect(),
+        }
+    }
+
+    fn skip(&mut self, path: &str, why: impl Into<String>) {
+        self.skipped.push((path.to_owned(), why.into()));
+    }
+}
+
+/// Reads every file once: its facts, and its bytes into `out`. One that cannot be saved does not hold the others.
+pub(crate) fn save(collected: Collected, mut out: Option<&mut OutDir>, cap: u64) -> SavedFiles {
     let mut result = SavedFiles {
         skipped: collected.skipped,
-        complete: collected.complete,
+        unseen: collected.unseen,
         ..SavedFiles::default()
     };
     let mut left = cap;
-    if let Some(out) = out.filter(|_| !collected.files.is_empty()) {
-        std::fs::create_dir_all(out).map_err(|source| FilesError::Write {
-            path: out.to_owned(),
-            source,
-        })?;
-    }
     for (path, fd) in collected.files {
-        let place = out.zip(safe_path(&path)).map(|(out, below)| out.join(below));
-        match copy(&path, fd, place.as_deref(), left) {
-            Err(FilesError::Write { source, .. }) if is_names_fault(&source) => {
-                result
-                    .skipped
-                    .push((path, format!("its name cannot be used here: {source}")));
-            }
-            Err(error) => return Err(error),
-            Ok(Copied::Whole(file)) => {
+        match copy(&path, fd, out.as_deref_mut(), Room { left, cap }) {
+            Err(why) => result.skip(&path, why),
+            Ok((mut file, saved)) => {
                 left -= file.size;
+                match saved.transpose() {
+                    Ok(place) => {
+                        file.saved = place.as_ref().map(|place| place.to_string_lossy().into_owned());
+                        result.saved.extend(place);
+                    }
+                    Err(error) if is_names_fault(&error) => {
+                        result.skip(&path, format!("its name cannot be used here: {error}"));
+                    }
+                    Err(error) => {
+                        result.skip(&path, format!("it cannot be saved: {error}"));
+                        result
+                            .problem
+                            .get_or_insert(format!("output file `{path}` cannot be saved: {error}"));
+                    }
+                }
                 result.files.push(file);
-                result.saved.extend(place);
             }
-            Ok(Copied::Refused(why)) => result.skipped.push((path, why.to_owned())),
         }
     }
-    Ok(result)
+    result
 }
 
 /// The name collides with another one or is too long: a fault of the sandbox's names, not of the caller's disk.
 fn is_names_fault(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{AlreadyExists, InvalidFilename, IsADirectory, NotADirectory};
-    matches!(
-        error.kind(),
-        AlreadyExists | NotADirectory | IsADirectory | InvalidFilename
-    )
+    use std::io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, InvalidFilename, IsADirectory, NotADirectory};
+    // ELOOP: a link stands where a directory should be.
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let kinds = [
+        AlreadyExists,
+        NotADirectory,
+        IsADirectory,
+        InvalidFilename,
+        DirectoryNotEmpty,
+    ];
+    is_link || kinds.contains(&error.kind())
 }
 
-enum Copied {
-    Whole(OutputFile),
-    Refused(&'static str),
+/// How many bytes may still come back, and how many at all.
+#[derive(Clone, Copy)]
+struct Room {
+    left: u64,
+    cap: u64,
 }
 
-fn copy(path: &str, fd: OwnedFd, place: Option<&Path>, cap: u64) -> Result<Copied, FilesError> {
-    let unreadable = |source| FilesError::Read {
-        path: path.to_owned(),
-        source,
-    };
+impl Room {
+    fn refuse(self, size: u64) -> Option<&'static str> {
+        match size {
+            size if size <= self.left => None,
+            size if size > self.cap => Some("it is larger than the scratch disk: a sparse file"),
+            _ => Some("with the files before it, it is larger than the scratch disk"),
+        }
+    }
+}
+
+type Saved = Option<std::io::Result<PathBuf>>;
+
+/// The facts of one file, and where it was saved; or why it is left out.
+fn copy(path: &str, fd: OwnedFd, out: Option<&mut OutDir>, room: Room) -> Result<(OutputFile, Saved), String> {
+    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
     let stat = rustix::fs::fstat(&fd).map_err(|errno| unreadable(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(Copied::Refused("it is not a plain file"));
+        return Err("it is not a plain file".to_owned());
     }
-    if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > cap {
-        return Ok(Copied::Refused("it is larger than the scratch disk: a sparse file"));
+    if let Some(why) = room.refuse(u64::try_from(stat.st_size).unwrap_or(u64::MAX)) {
+        return Err(why.to_owned());
     }
-    let mut source = std::fs::File::from(fd).take(cap);
-    let mut target = place.map(Target::create).transpose()?;
+    let name = safe_path(path);
+    let mut saving = out.zip(name).map(|(out, name)| Saving::begin(out, &name));
+    let mut source = std::fs::File::from(fd).take(room.left);
     let mut hash = Sha256::new();
-    let mut size = 0;
-    let mut head = Vec::new();
+    let (mut size, mut head) = (0, Vec::new());
     let mut piece = vec![0; PIECE];
     loop {
         let count = source.read(&mut piece).map_err(unreadable)?;
@@ -113,68 +147,41 @@ fn copy(path: &str, fd: OwnedFd, place: Option<&Path>, cap: u64) -> Result<Copie
         hash.update(&piece[..count]);
         head.extend_from_slice(&piece[..count.min(16_usize.saturating_sub(head.len()))]);
         size += count as u64;
-        if let Some(target) = &mut target {
-            target.write(&piece[..count])?;
+        if let Some(saving) = &mut saving {
+            saving.write(&piece[..count]);
         }
     }
-    target.map(Target::finish).transpose()?;
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let media_type = media_type(path, &head).to_owned();
-    Ok(Copied::Whole(OutputFile {
+    let file = OutputFile {
         path: format!("/data/output/{path}"),
         size,
         sha256,
-        media_type,
-    }))
+        media_type: media_type(path, &head).to_owned(),
+        saved: None,
+    };
+    Ok((file, saving.map(Saving::finish)))
 }
 
-/// Written beside its place and renamed into it: a file of the caller is whole or not there.
-struct Target {
-    file: std::fs::File,
-    beside: PathBuf,
-    place: PathBuf,
+/// A file being saved. After a failure its facts are still read to the end.
+struct Saving<'a> {
+    out: &'a mut OutDir,
+    target: std::io::Result<Target>,
 }
 
-impl Target {
-    fn create(place: &Path) -> Result<Self, FilesError> {
-        let fail = |source| FilesError::Write {
-            path: place.to_owned(),
-            source,
-        };
-        let dir = place.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(dir).map_err(fail)?;
-        let beside = dir.join(format!(".atoll-{:032x}", u128::from_be_bytes(crate::random_bytes())));
-        let file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&beside)
-            .map_err(fail)?;
-        Ok(Self {
-            file,
-            beside,
-            place: place.to_owned(),
-        })
+impl<'a> Saving<'a> {
+    fn begin(out: &'a mut OutDir, name: &Path) -> Self {
+        let target = out.begin(name);
+        Self { out, target }
     }
 
-    fn write(&mut self, piece: &[u8]) -> Result<(), FilesError> {
-        self.file.write_all(piece).map_err(|source| FilesError::Write {
-            path: self.place.clone(),
-            source,
-        })
+    fn write(&mut self, piece: &[u8]) {
+        if let Err(error) = self.target.as_mut().map_or(Ok(()), |target| target.write(piece)) {
+            self.target = Err(error);
+        }
     }
 
-    fn finish(self) -> Result<(), FilesError> {
-        std::fs::rename(&self.beside, &self.place).map_err(|source| FilesError::Write {
-            path: self.place.clone(),
-            source,
-        })
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        // After a rename there is nothing left to remove.
-        std::fs::remove_file(&self.beside).ok();
+    fn finish(self) -> std::io::Result<PathBuf> {
+        self.out.finish(&self.target?)
     }
 }
 
@@ -248,6 +255,15 @@ mod tests {
         }
         assert_eq!(safe_path("/etc/passwd"), Some(PathBuf::from("etc/passwd")));
         assert_eq!(safe_path("a\nb\u{202e}gnp.exe"), Some(PathBuf::from("a_b_gnp.exe")));
+    }
+
+    #[test]
+    fn the_sum_and_the_single_file_are_told_apart() {
+        let room = Room { left: 40, cap: 100 };
+        let why = |size| room.refuse(size).unwrap_or("fine");
+        assert_eq!(why(40), "fine");
+        assert!(why(60).starts_with("with the files before it"));
+        assert!(why(101).ends_with("a sparse file"));
     }
 
     #[test]

@@ -4,54 +4,89 @@ use crate::execute::{Ended, limit_in_words};
 use atoll_core::execution::{CodeError, Hint};
 use atoll_core::{Limits, Outcome};
 
+const MORE_MEMORY: &str = "work in pieces, or ask for more with `--memory` or `--profile data`";
+
+/// An outcome is a fact of the kernel. A hint is advice, and may follow the program's own words as well.
 pub(crate) fn of(ended: &Ended, limits: &Limits) -> Option<Hint> {
-    if let Some(rule) = limit_in_words(ended.outcome, limits) {
-        let (refused, instead) = match ended.outcome {
-            Outcome::Timeout => (
-                "more time",
-                "do less at once, or ask for more with `--timeout` or `--profile data`",
-            ),
-            Outcome::CpuLimit => ("more processor time", "do less at once, or use `--profile data`"),
-            _ => (
-                "more memory",
-                "work in pieces, or ask for more with `--memory` or `--profile data`",
-            ),
-        };
-        return Some(hint(refused, &rule, instead));
-    }
-    if ended.refused_processes > 0 || ended.error.as_ref().is_some_and(is_process_refusal) {
-        let rule = format!("processes: {}", limits.processes);
-        return Some(hint(
-            "another process or thread",
-            &rule,
-            "use fewer workers, or `--profile data`",
-        ));
-    }
-    if ended.scratch_is_full {
-        let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
-        return Some(hint(
-            "more room for files",
-            &rule,
-            "remove files, or use `--profile data`",
-        ));
-    }
-    let error = ended.error.as_ref()?;
-    if error.name.contains("gaierror")
-        || error.value.contains("Network is unreachable")
-        || error.value.contains("Name or service not known")
-    {
-        return Some(hint(
-            "the network",
-            "net: none",
-            "give the data as an input file with `--in`",
-        ));
-    }
-    None
+    of_limit(ended, limits)
+        .or_else(|| of_memory(ended, limits))
+        .or_else(|| of_processes(ended, limits))
+        .or_else(|| of_room(ended, limits))
+        .or_else(|| of_open_files(ended, limits))
+        .or_else(|| of_network(ended.error.as_ref()?))
 }
 
-/// Where there is no cgroup that counts refusals, the program's own words tell.
-fn is_process_refusal(error: &CodeError) -> bool {
-    error.name == "BlockingIOError" || error.value.contains("can't start new thread")
+fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
+    let rule = limit_in_words(ended.outcome, limits)?;
+    let (refused, instead) = match ended.outcome {
+        Outcome::Timeout => (
+            "more time",
+            "do less at once, or ask for more with `--timeout` or `--profile data`",
+        ),
+        Outcome::CpuLimit => ("more processor time", "do less at once, or use `--profile data`"),
+        _ => ("more memory", MORE_MEMORY),
+    };
+    Some(hint(refused, &rule, instead))
+}
+
+/// The kernel ended a process that the code had started, or an allocation failed; the interpreter lives.
+fn of_memory(ended: &Ended, limits: &Limits) -> Option<Hint> {
+    let error = ended.error.as_ref();
+    let refused = match ended.oom_kills {
+        0 if error.is_some_and(|error| error.name.ends_with("MemoryError")) => "more memory",
+        0 => return None,
+        _ => "more memory, for a process that the code had started",
+    };
+    Some(hint(
+        refused,
+        &limit_in_words(Outcome::MemoryLimit, limits)?,
+        MORE_MEMORY,
+    ))
+}
+
+fn of_processes(ended: &Ended, limits: &Limits) -> Option<Hint> {
+    let error = ended.error.as_ref();
+    let no_thread = error.is_some_and(|error| error.value.contains("can't start new thread"));
+    let again = "Resource temporarily unavailable";
+    let no_process = error.is_some_and(|error| error.value.contains(again)) || ended.stderr.contains(again);
+    if ended.refused_processes == 0 && !no_thread && !(no_process && ended.processes_are_full) {
+        return None;
+    }
+    let rule = format!("processes: {}", limits.processes);
+    Some(hint(
+        "another process or thread",
+        &rule,
+        "use fewer workers, or `--profile data`",
+    ))
+}
+
+fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
+    let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
+    let instead = "remove files, or use `--profile data`";
+    ended
+        .scratch_is_full
+        .then(|| hint("more room for files", &rule, instead))
+}
+
+fn of_open_files(ended: &Ended, limits: &Limits) -> Option<Hint> {
+    let words = "Too many open files";
+    let said = ended.error.as_ref().is_some_and(|error| error.value.contains(words)) || ended.stderr.contains(words);
+    let rule = format!("open files: {}", limits.open_files);
+    said.then(|| hint("another open file", &rule, "close files that are not needed any more"))
+}
+
+fn of_network(error: &CodeError) -> Option<Hint> {
+    let said = error.name.contains("gaierror")
+        || error.value.contains("Network is unreachable")
+        || error.value.contains("Name or service not known");
+    let instead = "give the data as an input file with `--in`";
+    said.then(|| hint("the network", "net: none", instead))
+}
+
+/// The line of code where an error came up.
+pub(crate) fn innermost_line(error: &CodeError) -> Option<&str> {
+    let is_code = |line: &&String| line.starts_with("    ") && !line.trim().chars().all(|c| "~^ ".contains(c));
+    error.traceback.iter().rev().find(is_code).map(|line| line.trim())
 }
 
 fn hint(refused: &str, rule: &str, instead: &str) -> Hint {
@@ -89,15 +124,60 @@ pub(crate) fn error_of(
 }
 
 fn signal_name(signal: Option<i32>) -> String {
-    match signal {
-        Some(4) => "SIGILL (illegal instruction)".into(),
-        Some(6) => "SIGABRT (abort)".into(),
-        Some(7) => "SIGBUS (bus error)".into(),
-        Some(8) => "SIGFPE (arithmetic error)".into(),
-        Some(9) => "SIGKILL".into(),
-        Some(11) => "SIGSEGV (segmentation fault)".into(),
-        Some(31) => "SIGSYS (a forbidden system call)".into(),
-        Some(number) => format!("signal {number}"),
-        None => "an unknown cause".into(),
+    let Some(number) = signal else {
+        return "an unknown cause".into();
+    };
+    let name = usize::try_from(number - 1).ok().and_then(|at| SIGNALS.get(at));
+    let what = match number {
+        4 => " (illegal instruction)",
+        6 => " (abort)",
+        7 => " (bus error)",
+        8 => " (arithmetic error)",
+        11 => " (segmentation fault)",
+        31 => " (a forbidden system call)",
+        _ => "",
+    };
+    name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}{what}"))
+}
+
+/// Of x86-64 and aarch64, from one on.
+const SIGNALS: [&str; 31] = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
+    "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO",
+    "PWR", "SYS",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_their_names() {
+        let named = [9, 11, 14, 31, 40].map(|number| signal_name(Some(number)));
+        let expected = [
+            "SIGKILL",
+            "SIGSEGV (segmentation fault)",
+            "SIGALRM",
+            "SIGSYS (a forbidden system call)",
+            "signal 40",
+        ];
+        assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn the_innermost_line_is_code_not_carets() {
+        let lines = [
+            "Traceback:",
+            "  Cell In[1], line 2",
+            "    raise MemoryError",
+            "    ^^^~~",
+            "MemoryError",
+        ];
+        let error = CodeError {
+            name: "MemoryError".into(),
+            value: String::new(),
+            traceback: lines.map(str::to_owned).to_vec(),
+        };
+        assert_eq!(innermost_line(&error), Some("raise MemoryError"));
     }
 }

@@ -49,6 +49,9 @@ pub enum InputError {
 impl Input {
     /// Checks the name and that the file can be read, before anything is started.
     pub fn new(path: PathBuf, name: Option<&str>) -> Result<Self, InputError> {
+        if path.is_dir() {
+            return Err(InputError::Directory { path });
+        }
         let own = path.file_name().map(|name| name.to_os_string());
         let name = match (name, own) {
             (Some(name), _) => name.to_owned(),
@@ -63,15 +66,32 @@ impl Input {
             source,
         };
         let meta = std::fs::metadata(&path).map_err(unreadable)?;
-        if meta.is_dir() {
-            return Err(InputError::Directory { path });
-        }
-        if !meta.is_file() {
+        if !meta.is_file() || is_made_by_the_kernel(&path) {
             return Err(InputError::NotAFile { path });
         }
         std::fs::File::open(&path).map_err(unreadable)?;
         Ok(Self { name, path })
     }
+}
+
+/// File systems whose files are no files: reading one may wait for ever, or do something.
+fn is_made_by_the_kernel(path: &Path) -> bool {
+    /// proc, sysfs, cgroup 1 and 2, debugfs, tracefs, securityfs, bpf, efivarfs, configfs, pstore, nsfs.
+    const KINDS: [u64; 12] = [
+        0x9fa0,
+        0x6265_6572,
+        0x0027_e0eb,
+        0x6367_7270,
+        0x6462_6720,
+        0x7472_6163,
+        0x7363_6673,
+        0xcafe_4a11,
+        0xde5e_81e4,
+        0x6265_6570,
+        0x6165_676c,
+        0x6e73_6673,
+    ];
+    rustix::fs::statfs(path).is_ok_and(|stat| u64::try_from(stat.f_type).is_ok_and(|kind| KINDS.contains(&kind)))
 }
 
 fn check_name(name: &str) -> Result<(), InputError> {
@@ -236,6 +256,18 @@ mod tests {
             Input::new(dir.path().to_owned(), None),
             Err(InputError::Directory { .. })
         ));
+        for directory in ["/", ".", ".."] {
+            assert!(matches!(
+                Input::new(directory.into(), None),
+                Err(InputError::Directory { .. })
+            ));
+        }
+        for kernel in ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+            assert!(matches!(
+                Input::new(kernel.into(), None),
+                Err(InputError::NotAFile { .. })
+            ));
+        }
         let input = Input::new(file, None).unwrap();
         assert!(matches!(
             check_distinct(&[input.clone(), input]),

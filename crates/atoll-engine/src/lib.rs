@@ -6,6 +6,7 @@ mod capture;
 mod contexts;
 mod control;
 mod engine;
+mod environment;
 mod execute;
 mod files;
 mod hint;
@@ -13,17 +14,20 @@ mod input;
 mod inside;
 mod jail;
 mod node;
+mod out_dir;
 mod pool;
 mod results;
 mod sandbox;
 pub mod session;
 mod stat;
 pub mod template;
+mod trial;
 
 pub use atoll_jail::plan::{Wall, Walls};
 pub use contexts::{ContextInfo, Contexts};
 pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
+pub use environment::check_environment;
 pub use execute::{Output, Sink};
 pub use files::{FilesError, SavedFiles};
 pub use input::{Input, InputError, check_distinct};
@@ -32,8 +36,10 @@ pub use inside::{
 };
 pub use jail::JailError;
 pub use node::{Ended, Node, NodeConfig, NodeError};
+pub use out_dir::{OutDir, OutError};
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec};
+pub use trial::try_out;
 
 pub(crate) fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];

@@ -3,12 +3,14 @@
 use crate::contexts::{Contexts, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
+use crate::environment::check_environment;
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::input::{Copies, Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Context, JailError, JailSandbox};
-use atoll_core::execution::{Execution, Receipt};
+use crate::out_dir::OutDir;
+use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use atoll_jail::plan::Mode;
@@ -172,14 +174,15 @@ impl Sandbox {
     /// different contexts run side by side. A context that did not survive is replaced.
     pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
         let slot = self.contexts.find(&request.context)?;
+        let mut env = self.env.clone();
+        env.extend(request.env);
+        check_environment(&env)?;
         let taken = tokio::select! {
             taken = slot.take(self) => taken,
             () = request.control.interrupted() => return Err(EngineError::Interrupted),
         };
         let (mut seat, mut context, layers) = taken?;
         let limits = request.limits.unwrap_or(self.limits);
-        let mut env = self.env.clone();
-        env.extend(request.env);
         slot.runs(Some(request.control.clone()));
         let job = Job {
             id: request.id,
@@ -227,6 +230,7 @@ impl Sandbox {
             error,
             hint,
             files: Vec::new(),
+            left_out: LeftOut::default(),
             findings: Vec::new(),
             usage: ended.usage,
             receipt: Receipt {
@@ -240,11 +244,16 @@ impl Sandbox {
 
     /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
     pub async fn collect(&self, out: Option<&Path>) -> Result<SavedFiles, EngineError> {
+        let out = out.map(|path| OutDir::later(path.to_owned()));
+        Ok(self.collect_into(out).await?.0)
+    }
+
+    /// The same, into a directory that the caller has prepared and gets back.
+    pub async fn collect_into(&self, mut out: Option<OutDir>) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
         let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
-        let out = out.map(Path::to_owned);
         let cap = self.limits.scratch.get();
-        let saved = tokio::task::spawn_blocking(move || save(collected, out.as_deref(), cap)).await;
-        Ok(saved.map_err(|_| crate::files::FilesError::Interrupted)??)
+        let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
+        Ok(saving.await.map_err(|_| crate::files::FilesError::Interrupted)?)
     }
 
     /// Stops every process where it is, or lets all go on. Memory and files stay as they are.

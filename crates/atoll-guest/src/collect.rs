@@ -10,6 +10,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
+/// More entries of one directory are not looked at.
+const MAX_ENTRIES: usize = 100_000;
 /// Deeper directories are told of, not entered.
 const MAX_DEPTH: usize = 32;
 
@@ -17,7 +19,7 @@ struct Walk<'a> {
     outbox: &'a mut Outbox,
     request: u32,
     left: u32,
-    complete: bool,
+    unseen: u64,
 }
 
 /// The descriptors in the queue are open files, so it is emptied after each.
@@ -26,13 +28,13 @@ pub(crate) fn collect(outbox: &mut Outbox, request: u32, dir: &str, max_files: u
         outbox,
         request,
         left: max_files,
-        complete: true,
+        unseen: 0,
     };
     if let Ok(root) = open_dir(CWD.as_fd(), dir) {
         walk.directory(&root, "", 0)?;
     }
-    let complete = walk.complete;
-    walk.outbox.tell(request, Answer::Collected { complete })
+    let unseen = walk.unseen;
+    walk.outbox.tell(request, Answer::Collected { unseen })
 }
 
 fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
@@ -54,18 +56,18 @@ impl Walk<'_> {
             if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
                 names.push(entry.file_name().to_bytes().to_vec());
             }
-            if names.len() > 100_000 {
-                self.complete = false;
+            if names.len() > MAX_ENTRIES {
+                self.unseen += 1;
                 break;
             }
         }
         names.sort();
-        for name in names {
+        for (index, name) in names.iter().enumerate() {
             if self.left == 0 {
-                self.complete = false;
+                self.unseen += (names.len() - index) as u64;
                 return Ok(());
             }
-            self.entry(dir, &name, path, depth)?;
+            self.entry(dir, name, path, depth)?;
         }
         Ok(())
     }

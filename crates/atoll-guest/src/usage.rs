@@ -7,6 +7,7 @@ use std::fs;
 pub(crate) struct Usage {
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ms: u64,
+    pub(crate) tasks: u64,
 }
 
 impl Usage {
@@ -14,6 +15,7 @@ impl Usage {
         Answer::Usage {
             memory_bytes: self.memory_bytes,
             cpu_ms: self.cpu_ms,
+            tasks: self.tasks,
         }
     }
 }
@@ -33,11 +35,13 @@ pub(crate) fn scratch(home: &str) -> Answer {
 pub(crate) fn read(exact_above_bytes: u64) -> Usage {
     let mut total = Usage {
         memory_bytes: scratch_bytes(),
-        cpu_ms: 0,
+        ..Usage::default()
     };
     for pid in pids() {
         total.memory_bytes += kib_of(&text(pid, "status"), "RssAnon:").unwrap_or(0) * 1024;
-        total.cpu_ms += cpu_ms(&text(pid, "stat"));
+        let stat = text(pid, "stat");
+        total.cpu_ms += cpu_ms(&stat);
+        total.tasks += tasks(&stat);
     }
     if total.memory_bytes > exact_above_bytes {
         total.memory_bytes = scratch_bytes() + pids().map(exact_memory).sum::<u64>();
@@ -79,6 +83,16 @@ fn cpu_ms(stat: &str) -> u64 {
     ticks * 1000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
+/// Threads of the process: field 20.
+fn tasks(stat: &str) -> u64 {
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    after_name
+        .split_whitespace()
+        .nth(17)
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
+}
+
 fn scratch_bytes() -> u64 {
     rustix::fs::statvfs("/home/user").map_or(0, |stat| (stat.f_blocks - stat.f_bfree) * stat.f_frsize)
 }
@@ -95,6 +109,7 @@ mod tests {
         );
         let stat = "7 (a ) b) S 0 7 7 0 -1 4194560 100 0 0 0 10 20 30 40 20 0 1 0 5 1 1";
         assert_eq!(cpu_ms(stat), 100 * 1000 / rustix::param::clock_ticks_per_second());
-        assert_eq!((kib_of("", "RssAnon:"), cpu_ms("")), (None, 0));
+        assert_eq!(tasks(stat), 1);
+        assert_eq!((kib_of("", "RssAnon:"), cpu_ms(""), tasks("")), (None, 0, 0));
     }
 }

@@ -21,6 +21,21 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
 }
 
+impl Command {
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Doctor(args) => args.json,
+            Self::Template(args) => match &args.command {
+                TemplateCommand::Build { json, .. }
+                | TemplateCommand::List { json }
+                | TemplateCommand::Show { json, .. } => *json,
+                TemplateCommand::Rm { .. } => false,
+            },
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// File with the code; `-` reads standard input
@@ -44,18 +59,18 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "small")]
     pub(crate) profile: String,
     /// Memory of the sandbox, like 1GiB
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) memory: Option<String>,
     /// Processors, like 2 or 0.5
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) cpus: Option<String>,
     /// Wall-clock time, like 30s
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
     /// Input file, shown read-only as /data/input/NAME; can be repeated
     #[arg(long = "in", value_name = "PATH[=NAME]")]
     pub(crate) inputs: Vec<std::ffi::OsString>,
-    /// Where charts and files are saved [default: ./atoll-out if there are any]
+    /// Where charts and files are saved [default: ./atoll-out if there are any; with --json the files only]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Environment variable for the code; can be repeated

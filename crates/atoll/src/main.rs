@@ -3,10 +3,12 @@
 mod args;
 mod commands;
 mod output;
+mod printer;
 
 use args::{Cli, Command};
 use atoll_core::outcome::ExitStatus;
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -19,15 +21,23 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            if !error.use_stderr() {
+                error.print().ok();
+                return ExitCode::SUCCESS;
+            }
+            if std::env::args_os().any(|word| word == "--json") {
+                let failure = output::Failure::usage(error.to_string().trim_end());
+                std::io::stdout().write_all(failure.json().as_bytes()).ok();
+            }
             error.print().ok();
-            let usage = error.use_stderr();
-            return ExitCode::from(if usage { ExitStatus::Usage as u8 } else { 0 });
+            return ExitCode::from(ExitStatus::Usage as u8);
         }
     };
+    let json = cli.command.wants_json();
     let done = match cli.command {
         Command::Run(args) => commands::run::run(*args),
         Command::Template(args) => commands::template::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
     };
-    ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure)) as u8)
+    ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure, json)) as u8)
 }

@@ -34,6 +34,14 @@ impl Failure {
         }
     }
 
+    pub(crate) fn ours_in_words(message: impl Into<String>) -> Self {
+        Self {
+            status: ExitStatus::OurFault,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
     pub(crate) fn no_wall(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             status: ExitStatus::NoWall,
@@ -42,10 +50,28 @@ impl Failure {
         }
     }
 
+    pub(crate) fn text(&self) -> String {
+        let hint = self.hint.as_deref().map(visible);
+        let hint = hint.map_or(String::new(), |hint| format!("\nhint: {hint}\n"));
+        format!("error: {}\n{hint}", visible(&self.message))
+    }
+
+    /// One line, in the form that the API gives errors.
+    pub(crate) fn json(&self) -> String {
+        let code = match self.status {
+            ExitStatus::Usage => "usage",
+            ExitStatus::NoWall => "no_wall",
+            ExitStatus::OurFault => "our_fault",
+            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied | ExitStatus::Limit => "interrupted",
+        };
+        let error = serde_json::json!({"code": code, "message": self.message, "hint": self.hint});
+        format!("{}\n", serde_json::json!({ "error": error }))
+    }
+
     pub(crate) fn of_engine(error: &EngineError) -> Self {
         match error {
             EngineError::Jail(JailError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
-            EngineError::Input(_) | EngineError::Language(_) => Self::bad(error),
+            EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => Self::bad(error),
             EngineError::Interrupted => Self {
                 status: ExitStatus::CodeFailed,
                 message: error.to_string(),
@@ -59,13 +85,12 @@ impl Failure {
     }
 }
 
-/// Says what failed on stderr.
-pub(crate) fn report(failure: &Failure) -> ExitStatus {
-    let mut text = format!("error: {}\n", visible(&failure.message));
-    if let Some(hint) = &failure.hint {
-        text.push_str(&format!("\nhint: {}\n", visible(hint)));
+/// Says what failed: on stderr, and on stdout as an object if objects were asked for.
+pub(crate) fn report(failure: &Failure, json: bool) -> ExitStatus {
+    if json {
+        std::io::stdout().write_all(failure.json().as_bytes()).ok();
     }
-    std::io::stderr().write_all(text.as_bytes()).ok();
+    std::io::stderr().write_all(failure.text().as_bytes()).ok();
     failure.status
 }
 
@@ -78,17 +103,6 @@ pub(crate) fn visible(text: &str) -> String {
             c => c.to_string(),
         })
         .collect()
-}
-
-/// Passes the code's bytes on; to a terminal without escape sequences.
-pub(crate) fn pass(target: &mut (impl Write + IsTerminal), bytes: &[u8]) {
-    let done = if target.is_terminal() {
-        target.write_all(visible(&String::from_utf8_lossy(bytes)).as_bytes())
-    } else {
-        target.write_all(bytes)
-    };
-    // A reader that has gone away is no failure of the code.
-    done.and_then(|()| target.flush()).ok();
 }
 
 /// A progress bar on a terminal, lines elsewhere.
@@ -136,6 +150,16 @@ impl atoll_engine::template::Progress for Bar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_as_an_object_has_a_code_a_message_and_a_hint() {
+        let failure = Failure::no_wall("no \"wall\"", "build one");
+        assert_eq!(
+            failure.json(),
+            "{\"error\":{\"code\":\"no_wall\",\"hint\":\"build one\",\"message\":\"no \\\"wall\\\"\"}}\n"
+        );
+        assert_eq!(failure.text(), "error: no \"wall\"\n\nhint: build one\n");
+    }
 
     #[test]
     fn escape_sequences_become_visible() {

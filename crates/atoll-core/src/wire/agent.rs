@@ -111,8 +111,9 @@ pub enum Answer {
         path: String,
         why: String,
     },
+    /// The end of a collection; so many entries were not even looked at.
     Collected {
-        complete: bool,
+        unseen: u64,
     },
     Scratch {
         free_bytes: u64,
@@ -121,6 +122,8 @@ pub enum Answer {
     Usage {
         memory_bytes: u64,
         cpu_ms: u64,
+        /// Processes and threads.
+        tasks: u64,
     },
     Entry {
         entry: Entry,

@@ -13,6 +13,8 @@ pub enum ToKernel<'a> {
         code: &'a str,
         env: &'a BTreeMap<String, String>,
         silent: bool,
+        /// A result above this many bytes is cut to the beginning of its text.
+        most_bytes: u64,
     },
     Warm {
         code: &'a str,

@@ -4,6 +4,7 @@ use super::link::{JailError, watch};
 use super::start::Parent;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
+use atoll_jail::walls;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tokio::io::unix::AsyncFd;
 
 const PIECE: usize = 64 << 10;
+/// Room in a message for what is not the result itself: names, an error's traceback.
+const MESSAGE_ROOM: usize = 4 << 20;
 /// After the end of an execution at most this many pieces are read, so that a flood in the background cannot hold us.
 const MAX_DRAIN: usize = 64;
 
@@ -38,7 +41,7 @@ pub(crate) enum Happened {
     Status(i32),
     Stdout(Vec<u8>),
     Stderr(Vec<u8>),
-    /// The control socket is closed: the interpreter is gone or has let go of it.
+    /// The interpreter, or what it has become, is gone.
     Gone,
 }
 
@@ -55,6 +58,19 @@ pub(crate) struct Context {
     frames: FrameReader,
     line: Vec<u8>,
     happened: VecDeque<Happened>,
+    /// The control socket is at its end. The process may live on: code can close it, or become another program.
+    hung_up: bool,
+    ended: Option<Exit>,
+}
+
+/// Exit code, signal.
+type Exit = (Option<i32>, Option<i32>);
+
+enum Source {
+    Control(Option<Vec<u8>>),
+    Stdout(Option<Vec<u8>>),
+    Stderr(Option<Vec<u8>>),
+    Parent(Exit),
 }
 
 impl Context {
@@ -71,29 +87,33 @@ impl Context {
             frames: FrameReader::new(MAX_FRAME_BYTES),
             line: Vec::new(),
             happened: VecDeque::new(),
+            hung_up: false,
+            ended: None,
         })
     }
 
     /// How a context that is gone has ended: exit code, signal.
-    pub(crate) async fn exit(&mut self) -> (Option<i32>, Option<i32>) {
-        self.parent.exit().await
+    pub(crate) async fn exit(&mut self) -> Exit {
+        match self.ended {
+            Some(exit) => exit,
+            None => self.parent.exit().await,
+        }
     }
 
     /// Waits until the interpreter is behind its walls and asks for code.
-    pub(super) async fn wait_ready(&mut self) -> Result<(), String> {
+    pub(super) async fn wait_ready(&mut self) -> Result<(), JailError> {
         let mut words = crate::capture::Capture::new(4096);
         loop {
             match self.next().await {
                 Happened::Said(FromKernel::Ready) | Happened::Status(_) => return Ok(()),
                 Happened::Said(FromKernel::Failed { step, errno }) => {
-                    return Err(format!(
-                        "step {step} of the lock-down failed: {}",
-                        Errno::from_raw_os_error(errno)
-                    ));
+                    let words = Errno::from_raw_os_error(errno);
+                    let failed = JailError::Context(format!("step {step} of the lock-down failed: {words}"));
+                    return Err(walls::of_step(step, errno).map_or(failed, JailError::from));
                 }
                 Happened::Gone => {
                     self.drain().iter().for_each(|left| take_words(&mut words, left));
-                    return Err(format!("it ended before it was ready: {}", words.into_text().trim()));
+                    return Err(not_ready(self.exit().await, words.into_text().trim()));
                 }
                 other => take_words(&mut words, &other),
             }
@@ -119,16 +139,19 @@ impl Context {
         self.warm(&format!("import os\nos.chdir({literal})")).await
     }
 
-    /// Begins an execution. The longest message of it that is kept is `bound` bytes.
+    /// Begins an execution. A result above `most_bytes` is cut, and a much longer message is not kept.
     pub(crate) async fn begin(
         &mut self,
         id: &str,
         code: &str,
         env: &BTreeMap<String, String>,
-        bound: usize,
+        most_bytes: u64,
     ) -> Result<(), JailError> {
         self.drain();
         self.happened.clear();
+        let bound = usize::try_from(most_bytes)
+            .unwrap_or(usize::MAX)
+            .saturating_add(MESSAGE_ROOM);
         self.frames.set_bound(bound.min(MAX_FRAME_BYTES));
         match self.interpreter {
             Interpreter::Python | Interpreter::Node => {
@@ -137,6 +160,7 @@ impl Context {
                     code,
                     env,
                     silent: false,
+                    most_bytes,
                 })
                 .await
             }
@@ -155,18 +179,24 @@ impl Context {
             if let Some(happened) = self.happened.pop_front() {
                 return happened;
             }
-            let (source, piece) = tokio::select! {
-                piece = read_piece(Some(&self.control)) => (0, piece),
-                piece = read_piece(self.stdout.as_ref()) => (1, piece),
-                piece = read_piece(self.stderr.as_ref()) => (2, piece),
+            let control = Some(&self.control).filter(|_| !self.hung_up);
+            let source = tokio::select! {
+                piece = read_piece(control) => Source::Control(piece),
+                piece = read_piece(self.stdout.as_ref()) => Source::Stdout(piece),
+                piece = read_piece(self.stderr.as_ref()) => Source::Stderr(piece),
+                exit = self.parent.exit(), if self.hung_up => Source::Parent(exit),
             };
-            match (source, piece) {
-                (0, None) => return Happened::Gone,
-                (0, Some(bytes)) => self.take_control(&bytes),
-                (1, None) => self.stdout = None,
-                (1, Some(bytes)) => return Happened::Stdout(bytes),
-                (_, None) => self.stderr = None,
-                (_, Some(bytes)) => return Happened::Stderr(bytes),
+            match source {
+                Source::Control(None) => self.hung_up = true,
+                Source::Control(Some(bytes)) => self.take_control(&bytes),
+                Source::Stdout(None) => self.stdout = None,
+                Source::Stdout(Some(bytes)) => return Happened::Stdout(bytes),
+                Source::Stderr(None) => self.stderr = None,
+                Source::Stderr(Some(bytes)) => return Happened::Stderr(bytes),
+                Source::Parent(exit) => {
+                    self.ended = Some(exit);
+                    return Happened::Gone;
+                }
             }
         }
     }
@@ -230,6 +260,14 @@ impl Context {
             }
         }
         Ok(())
+    }
+}
+
+/// Why a context was not ready. A command that could not be locked down tells the wall by its exit code.
+fn not_ready((code, _): Exit, words: &str) -> JailError {
+    match code.and_then(|code| walls::of_exit(code, words)) {
+        Some(no_wall) => no_wall.into(),
+        None => JailError::Context(format!("it ended before it was ready: {words}")),
     }
 }
 

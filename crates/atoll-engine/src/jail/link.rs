@@ -3,6 +3,7 @@
 use super::mailbox::Mailbox;
 use atoll_core::SandboxId;
 use atoll_core::wire::agent::Refusal;
+use atoll_jail::NoWall;
 use atoll_jail::channel::{self, ChannelError};
 use atoll_jail::plan::{FromJailer, GENERATION, HostFacts, TemplatePlan, ToJailer};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,6 +49,12 @@ pub enum JailError {
     Refused { why: Refusal, message: String },
 }
 
+impl From<NoWall> for JailError {
+    fn from(NoWall { layer, message, fix }: NoWall) -> Self {
+        Self::NoWall { layer, message, fix }
+    }
+}
+
 /// Whether a template's interpreter can be forked from.
 #[derive(Clone, Debug)]
 pub(crate) enum ZygoteState {
@@ -70,6 +77,8 @@ pub(crate) struct Link {
 
 #[derive(Clone, Debug, Default)]
 struct Routes {
+    /// The wall that the next failure is about.
+    no_wall: Arc<Mutex<Option<JailError>>>,
     sandboxes: Arc<Mutex<HashMap<SandboxId, Arc<Mailbox>>>>,
     zygotes: Arc<Mutex<HashMap<u32, watch::Sender<ZygoteState>>>>,
 }
@@ -127,6 +136,22 @@ impl Link {
             JailError::Channel(ChannelError::Closed) => JailError::Gone(tail(&self.complaints)),
             other => other,
         })
+    }
+
+    /// A failure whose cause is a wall that this host cannot build is told as that.
+    pub(crate) fn blame(&self, error: JailError) -> JailError {
+        lock(&self.routes.no_wall).take().unwrap_or(error)
+    }
+
+    /// Why a template's interpreter is down, if it is.
+    pub(super) fn why_down(&self, template: u32) -> String {
+        match lock(&self.routes.zygotes)
+            .get(&template)
+            .map(|state| state.borrow().clone())
+        {
+            Some(ZygoteState::Down(message)) => format!(": {message}"),
+            Some(ZygoteState::Starting | ZygoteState::Ready(_)) | None => String::new(),
+        }
     }
 
     /// Hangs up and waits for the jailer's end.
@@ -204,6 +229,10 @@ fn deliver(routes: &Routes, message: FromJailer, fds: Vec<OwnedFd>) {
         FromJailer::ZygoteDown { template, message } => Some((*template, ZygoteState::Down(message.clone()))),
         _ => None,
     };
+    if let FromJailer::NoWall { layer, message, fix } = message {
+        *lock(&routes.no_wall) = Some(JailError::NoWall { layer, message, fix });
+        return;
+    }
     if let Some((template, state)) = state {
         if let Some(sender) = lock(&routes.zygotes).get(&template) {
             sender.send_replace(state);

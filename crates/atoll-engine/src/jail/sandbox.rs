@@ -29,17 +29,41 @@ pub(crate) struct JailSandbox {
     ended: AtomicBool,
 }
 
+/// Why a file came without its descriptor.
+const NO_DESCRIPTOR: &str = "there are too few file descriptors for it (`ulimit -n`)";
+
+/// What all processes of a sandbox use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InUse {
+    pub(crate) memory_bytes: u64,
+    pub(crate) cpu_ms: u64,
+    /// Processes and threads.
+    pub(crate) tasks: u64,
+}
+
 /// What a directory of the sandbox holds: open files with their paths, and what was left out.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) files: Vec<(String, OwnedFd)>,
     pub(crate) skipped: Vec<(String, String)>,
-    pub(crate) complete: bool,
+    /// Entries that the agent did not even look at.
+    pub(crate) unseen: u64,
 }
 
 impl JailSandbox {
     /// Makes a sandbox, with its inputs and, if wanted, its first Python context: all asked at once, then awaited.
     pub(crate) async fn create(
+        link: Arc<Link>,
+        template: u32,
+        limits: Limits,
+        inputs: Vec<(InputPlan, OwnedFd)>,
+        python: bool,
+    ) -> Result<(Self, Option<Context>), JailError> {
+        let made = Self::make(Arc::clone(&link), template, limits, inputs, python).await;
+        made.map_err(|error| link.blame(error))
+    }
+
+    async fn make(
         link: Arc<Link>,
         template: u32,
         limits: Limits,
@@ -55,7 +79,7 @@ impl JailSandbox {
             true => Some(AskedContext::ask(&sandbox).await?),
             false => None,
         };
-        sandbox.stats = sandbox.await_ready(&mut made, &mut hello).await?;
+        sandbox.stats = sandbox.await_ready(template, &mut made, &mut hello).await?;
         if let Some(claimed) = claimed {
             await_claim(claimed).await?;
         }
@@ -95,12 +119,15 @@ impl JailSandbox {
         Ok((sandbox, made, hello))
     }
 
-    async fn await_ready(&self, made: &mut Letters, hello: &mut Asked) -> Result<Stats, JailError> {
+    async fn await_ready(&self, template: u32, made: &mut Letters, hello: &mut Asked) -> Result<Stats, JailError> {
         let stats = match made.next().await {
             Ok((FromJailer::SandboxReady { stats, .. }, fds)) => Stats::new(stats, fds),
             Ok((FromJailer::SandboxFailed { message, .. }, _)) => return Err(JailError::Sandbox(message)),
             Ok((other, _)) => return Err(JailError::Sandbox(format!("unexpected {other:?}"))),
-            Err(_) => return Err(JailError::Sandbox(format!("it ended at once{}", self.link.complaint()))),
+            Err(_) => {
+                let why = format!("{}{}", self.link.why_down(template), self.link.complaint());
+                return Err(JailError::Sandbox(format!("it ended at once{why}")));
+            }
         };
         match hello.next().await? {
             (Answer::Ready, _) => Ok(stats),
@@ -160,12 +187,13 @@ impl JailSandbox {
         let mut collected = Collected::default();
         loop {
             match asked.next().await? {
-                (Answer::File { path, .. }, fds) => {
-                    collected.files.extend(fds.into_iter().next().map(|fd| (path, fd)));
-                }
+                (Answer::File { path, .. }, fds) => match fds.into_iter().next() {
+                    Some(fd) => collected.files.push((path, fd)),
+                    None => collected.skipped.push((path, NO_DESCRIPTOR.to_owned())),
+                },
                 (Answer::Skipped { path, why }, _) => collected.skipped.push((path, why)),
-                (Answer::Collected { complete }, _) => {
-                    collected.complete = complete;
+                (Answer::Collected { unseen }, _) => {
+                    collected.unseen = unseen;
                     return Ok(collected);
                 }
                 _ => return Err(JailError::Agent),
@@ -187,10 +215,21 @@ impl JailSandbox {
         }
     }
 
-    /// What all processes use now, from the agent: memory in bytes, processor time in milliseconds.
-    pub(crate) async fn usage(&self, exact_above_bytes: u64) -> Result<(u64, u64), JailError> {
+    /// What all processes use now, from the agent.
+    pub(crate) async fn usage(&self, exact_above_bytes: u64) -> Result<InUse, JailError> {
         match self.agent.ask_once(Ask::Usage { exact_above_bytes }).await? {
-            (Answer::Usage { memory_bytes, cpu_ms }, _) => Ok((memory_bytes, cpu_ms)),
+            (
+                Answer::Usage {
+                    memory_bytes,
+                    cpu_ms,
+                    tasks,
+                },
+                _,
+            ) => Ok(InUse {
+                memory_bytes,
+                cpu_ms,
+                tasks,
+            }),
             _ => Err(JailError::Agent),
         }
     }

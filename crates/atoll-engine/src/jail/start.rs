@@ -101,7 +101,8 @@ impl AskedContext {
         )?;
         match context.wait_ready().await {
             Ok(()) => Ok(context),
-            Err(why) => Err(JailError::Context(format!("{why}{}", sandbox.link.complaint()))),
+            Err(JailError::Context(why)) => Err(JailError::Context(format!("{why}{}", sandbox.link.complaint()))),
+            Err(error) => Err(error),
         }
     }
 }
@@ -109,7 +110,8 @@ impl AskedContext {
 impl JailSandbox {
     /// Forks a context from the template's warm interpreter.
     pub(crate) async fn start_python(&self) -> Result<Context, JailError> {
-        AskedContext::ask(self).await?.start(self).await
+        let started = AskedContext::ask(self).await?.start(self).await;
+        started.map_err(|error| self.link.blame(error))
     }
 
     /// Starts an interpreter that is a program: it gets its control socket as descriptor 3.
@@ -138,7 +140,7 @@ impl JailSandbox {
         let process = Some(asked.request);
         let parent = Parent::Agent(asked);
         let mut context = Context::new(interpreter, ends.ours, Parts { pidfd, parent, process })?;
-        context.wait_ready().await.map_err(JailError::Context)?;
+        context.wait_ready().await?;
         Ok(context)
     }
 }

@@ -51,7 +51,7 @@ static SHIPPED: [Shipped; 2] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    #[error("there is no template `{name}`; known are {known}")]
+    #[error("there is no template `{}`; known are {known}", name.escape_debug())]
     Unknown { name: String, known: String },
     #[error("`{path}` uses a name that atoll ships itself")]
     Reserved { path: PathBuf },

@@ -45,13 +45,19 @@ class Context:
 
     def _run(self, message: dict[str, Any]) -> None:
         silent = message.get("silent", False)
-        report = self._shell.report = Report(self._channel, message["id"], muted=silent)
+        report = self._shell.report = Report(
+            self._channel, message["id"], muted=silent, most_bytes=message.get("most_bytes")
+        )
         with _environment(message.get("env") or {}):
             problem = self._shell.run(message["code"], silent)
         if os.getpid() != self._pid:
-            _leave_fork(problem)
+            _leave(problem)
         streams.settle()
-        report.done(self._shell.report_problem(problem), self._shell.execution_count - 1)
+        try:
+            report.done(self._shell.report_problem(problem), self._shell.execution_count - 1)
+        except OSError:
+            # The cell has closed the control socket: nobody listens any more, and it ends as a script would.
+            _leave(problem)
 
     def _warm(self, code: str) -> None:
         """Runs code of ours so that the pages it needs are private before a user's cell comes."""
@@ -83,8 +89,8 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _leave_fork(problem: BaseException | None) -> None:
-    """A cell forked and the child came out of its end: it goes as a script's child would."""
+def _leave(problem: BaseException | None) -> None:
+    """Ends this process as a script would end: a child that came out of its cell, or a context without a host."""
     exit_code = errors.exit_code_of(problem)
     if problem is not None and exit_code is None:
         exit_code = 1

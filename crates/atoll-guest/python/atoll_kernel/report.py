@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from atoll_kernel.frames import MAX_FRAME_BYTES, Channel, FrameTooLong
-from atoll_kernel.plain import base64_of, plain
+from atoll_kernel.plain import MAX_TEXT_CHARS, base64_of, cut, plain
 
 MAX_RESULTS = 1000
 CHART = "e2b/chart"
@@ -21,8 +21,15 @@ _TEXT_KINDS = ("image/svg+xml",)
 class Report:
     """The outgoing side of one execution. A muted report sends no results."""
 
-    def __init__(self, channel: Channel | None, execution_id: str, muted: bool = False) -> None:
+    def __init__(
+        self,
+        channel: Channel | None,
+        execution_id: str,
+        muted: bool = False,
+        most_bytes: int | None = None,
+    ) -> None:
         self._channel = channel
+        self._most_bytes = min(most_bytes or MAX_FRAME_BYTES, MAX_FRAME_BYTES)
         self._id = execution_id
         self._muted = muted
         self._results = 0
@@ -78,11 +85,13 @@ class Report:
             return
         size = _least_size(message)
         try:
-            if size > MAX_FRAME_BYTES:
+            if size > self._most_bytes:
                 raise FrameTooLong(size)
             channel.send(message)
         except FrameTooLong as error:
             channel.send({"type": "dropped", "id": self._id, "bytes": error.size})
+            if head := _head_of(message):
+                channel.send(head)
 
 
 def wire_value(mime: str, value: Any) -> Any:
@@ -98,6 +107,14 @@ def wire_value(mime: str, value: Any) -> Any:
 
 def _is_text(mime: str) -> bool:
     return mime.startswith("text/") or mime in _TEXT_KINDS
+
+
+def _head_of(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Of a result that is too large: the beginning of its text."""
+    text = message.get("data", {}).get("text/plain")
+    if not isinstance(text, str):
+        return None
+    return {**message, "data": {"text/plain": cut(text, MAX_TEXT_CHARS)}, "chart": None}
 
 
 def _least_size(message: dict[str, Any]) -> int:

@@ -37,10 +37,11 @@ def open_all() -> None:
 
 
 def settle() -> None:
-    """Flushes what a cell left behind and repairs what it broke."""
+    """Flushes what a cell left behind and repairs what it broke, the descriptor before the stream on it."""
+    flush()
     for fd, name in _NAMES.items():
-        _settle_stream(fd, name)
         _settle_descriptor(fd)
+        _settle_stream(fd, name)
 
 
 def flush() -> None:

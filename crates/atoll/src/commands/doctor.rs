@@ -1,9 +1,11 @@
 //! `atoll doctor`: what this machine can do, layer by layer, tier by tier, and how to get what is missing.
 
+use super::home;
 use super::template::{print, print_json};
 use crate::args::DoctorArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::{EngineError, JailError, try_out};
 use atoll_jail::jailer::{Layer, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
@@ -25,7 +27,7 @@ struct TierReport {
 
 #[derive(Debug, Serialize)]
 struct LayerReport {
-    name: &'static str,
+    name: String,
     available: bool,
     required: bool,
     detail: String,
@@ -33,7 +35,7 @@ struct LayerReport {
 }
 
 pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
-    let report = report();
+    let report = report(trial()?);
     let usable = report.tiers.iter().any(|tier| tier.available);
     if args.json {
         print_json(&report)?
@@ -43,9 +45,20 @@ pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
     Ok(if usable { ExitStatus::Ok } else { ExitStatus::NoWall })
 }
 
-fn report() -> Report {
+/// A sandbox is really made: what the machine says of itself is not proof.
+fn trial() -> Result<Result<(), EngineError>, Failure> {
+    let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
+    let home = home()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::ours(&error))?;
+    Ok(runtime.block_on(try_out(&program, &home)))
+}
+
+fn report(trial: Result<(), EngineError>) -> Report {
     let (mode, layers) = probe();
-    let mut tiers = vec![jail(mode, layers)];
+    let mut jail = jail(mode, layers);
+    note_trial(&mut jail, trial);
+    let mut tiers = vec![jail];
     for tier in ["wasm", "container", "gvisor", "microvm"] {
         let fix = Some("planned; this version of Atoll has the jail tier only".to_owned());
         tiers.push(TierReport {
@@ -59,6 +72,36 @@ fn report() -> Report {
     Report { mode, tiers }
 }
 
+/// What the trial found goes before what was read.
+fn note_trial(jail: &mut TierReport, trial: Result<(), EngineError>) {
+    let (name, detail, fix) = match trial {
+        Ok(()) => {
+            let detail = "a sandbox was made, a program ran in it, its walls were read back".to_owned();
+            jail.layers.push(tried("trial", true, detail, None));
+            return;
+        }
+        Err(EngineError::Jail(JailError::NoWall { layer, message, fix })) => (layer, message, fix),
+        Err(error) => {
+            let fix = "see the cause; it may be a fault of Atoll".to_owned();
+            ("trial".to_owned(), atoll_jail::chain(&error), fix)
+        }
+    };
+    jail.layers.retain(|layer| layer.name != name);
+    jail.layers.insert(0, tried(&name, false, detail, Some(fix.clone())));
+    jail.available = false;
+    jail.fix = Some(fix);
+}
+
+fn tried(name: &str, available: bool, detail: String, fix: Option<String>) -> LayerReport {
+    LayerReport {
+        name: name.to_owned(),
+        available,
+        required: true,
+        detail,
+        fix,
+    }
+}
+
 fn jail(mode: Mode, layers: Vec<Layer>) -> TierReport {
     let missing = layers.iter().find(|layer| layer.required && !layer.available);
     let fix = missing.and_then(|layer| layer.fix.clone());
@@ -67,7 +110,7 @@ fn jail(mode: Mode, layers: Vec<Layer>) -> TierReport {
     let layers = layers
         .into_iter()
         .map(|l| LayerReport {
-            name: l.name,
+            name: l.name.to_owned(),
             available: l.available,
             required: l.required,
             detail: l.detail,

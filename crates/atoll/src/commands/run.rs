@@ -1,24 +1,24 @@
 //! `atoll run`: one piece of code in a fresh sandbox, without a daemon.
 
 mod charts;
+mod notes;
 mod request;
 
 use super::{home, template};
 use crate::args::RunArgs;
-use crate::output::{Failure, pass, visible};
-use atoll_core::Outcome;
+use crate::output::Failure;
+use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::template::TemplateStore;
-use atoll_engine::{Engine, EngineConfig, EngineError, Output, SandboxSpec, SavedFiles, Walls, Warmth};
+use atoll_engine::template::{Template, TemplateStore};
+use atoll_engine::{Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth};
 use request::Request;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
-    let request = Request::read(args)?;
+    let mut request = Request::read(args)?;
     let home = home()?;
     let template = template::open(&TemplateStore::new(home.clone()), &request.template)?;
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
@@ -28,20 +28,76 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
         warmth: Warmth::Cold,
         walls: Walls::default(),
     };
+    raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
-    runtime.block_on(async {
-        let engine = Engine::start(config, template)
-            .await
-            .map_err(|error| Failure::of_engine(&error))?;
-        let done = in_sandbox(&engine, &request).await;
-        engine.stop().await;
-        let (execution, files) = done.map_err(|error| Failure::of_engine(&error))?;
-        show(&request, execution, files)
-    })
+    let printer = Printer::start();
+    Ok(runtime.block_on(async {
+        let interrupt = Arc::new(Notify::new());
+        let ran = whole_run(config, template, &mut request, &printer, &interrupt).await;
+        let status = match ran {
+            Ok(status) => status,
+            Err(failure) => tell(&printer, &failure, request.json),
+        };
+        finish(printer, status, &interrupt).await
+    }))
 }
 
-async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, SavedFiles), EngineError> {
+async fn whole_run(
+    config: EngineConfig,
+    template: Template,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<ExitStatus, Failure> {
+    let engine = Engine::start(config, template).await;
+    let engine = engine.map_err(|error| Failure::of_engine(&error))?;
+    let done = in_sandbox(&engine, request, printer, interrupt).await;
+    engine.stop().await;
+    let (execution, files, out) = done.map_err(|error| Failure::of_engine(&error))?;
+    Ok(show(request, execution, files, out, printer))
+}
+
+/// Waits until all is printed. By now nothing runs any more: who does not read holds only this process, and a signal
+/// ends the wait.
+async fn finish(printer: Printer, status: ExitStatus, interrupt: &Notify) -> ExitStatus {
+    let written = tokio::select! {
+        written = printer.finish() => written,
+        () = interrupt.notified() => return ExitStatus::CodeFailed,
+    };
+    match written {
+        None => status,
+        Some(errno) => {
+            let error = std::io::Error::from(errno);
+            let failure = Failure::ours_in_words(format!("standard output cannot be written: {error}"));
+            std::io::stderr().write_all(failure.text().as_bytes()).ok();
+            failure.status
+        }
+    }
+}
+
+fn tell(printer: &Printer, failure: &Failure, json: bool) -> ExitStatus {
+    if json {
+        printer.print(Stream::Stdout, failure.json().into_bytes());
+    }
+    printer.print(Stream::Stderr, failure.text().into_bytes());
+    failure.status
+}
+
+/// Each collected file is a descriptor for a moment. What the system does not give is told when it is missed.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).ok();
+}
+
+async fn in_sandbox(
+    engine: &Engine,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<(Execution, SavedFiles, Option<OutDir>), EngineError> {
     let spec = SandboxSpec {
         limits: request.limits,
         inputs: request.inputs.clone(),
@@ -49,28 +105,28 @@ async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, Sa
         start: Some(request.language),
     };
     let sandbox = engine.create(spec).await?;
-    let interrupt = interrupt_on_signals();
+    interrupt_on_signals(interrupt);
     let json = request.json;
     let mut sink = |output: Output<'_>| match output {
-        Output::Stdout(bytes) if !json => pass(&mut std::io::stdout(), bytes),
-        Output::Stderr(bytes) if !json => pass(&mut std::io::stderr(), bytes),
+        Output::Stdout(bytes) if !json => printer.pass(Stream::Stdout, bytes),
+        Output::Stderr(bytes) if !json => printer.pass(Stream::Stderr, bytes),
         Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) | Output::Updated(..) | Output::Cleared => {}
     };
+    let interrupt = Arc::clone(interrupt);
     let mut execution = sandbox
         .run(request.language, &request.code, interrupt, &mut sink)
         .await?;
-    let files = sandbox.collect(request.save_to().as_deref()).await?;
+    let (files, out) = sandbox.collect_into(request.out.take()).await?;
     execution.files = files.files.clone();
-    Ok((execution, files))
+    Ok((execution, files, out))
 }
 
 /// Ctrl-C and a polite end of the process interrupt the code; the sandbox is then taken down as always.
-fn interrupt_on_signals() -> Arc<Notify> {
+fn interrupt_on_signals(interrupt: &Arc<Notify>) {
     use tokio::signal::unix::{SignalKind, signal};
-    let interrupt = Arc::new(Notify::new());
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         if let Ok(mut signals) = signal(kind) {
-            let interrupt = Arc::clone(&interrupt);
+            let interrupt = Arc::clone(interrupt);
             tokio::spawn(async move {
                 while signals.recv().await.is_some() {
                     interrupt.notify_one();
@@ -78,64 +134,44 @@ fn interrupt_on_signals() -> Arc<Notify> {
             });
         }
     }
-    interrupt
 }
 
-fn show(request: &Request, execution: Execution, files: SavedFiles) -> Result<ExitStatus, Failure> {
+/// Whatever could not be saved, what the code gave is shown.
+fn show(
+    request: &Request,
+    mut execution: Execution,
+    mut files: SavedFiles,
+    out: Option<OutDir>,
+    printer: &Printer,
+) -> ExitStatus {
     let status = execution.outcome.exit_status();
-    let mut saved = match request.save_to() {
-        Some(out) => charts::save(&execution.results, &out).map_err(|error| Failure::ours(&error))?,
-        None => Vec::new(),
-    };
-    saved.extend(files.saved);
-    if request.json {
-        template::print_json(&execution)?;
-        return Ok(status);
+    let mut saved = Vec::new();
+    if let Some(mut out) = out.filter(|_| request.saves_charts()) {
+        let charts = charts::save(&execution.results, &mut out);
+        saved.extend(charts.saved);
+        files.skipped.extend(charts.skipped);
+        files.problem = files.problem.take().or(charts.problem);
     }
-    let text = notes(&execution, &saved, &files.skipped, files.complete);
-    std::io::stderr().write_all(text.as_bytes()).ok();
-    Ok(status)
-}
-
-/// What is said on stderr after the code's own output.
-fn notes(execution: &Execution, saved: &[PathBuf], skipped: &[(String, String)], complete: bool) -> String {
-    let mut text = String::new();
-    if let Some(error) = &execution.error {
-        let lines = error
-            .traceback
-            .iter()
-            .map(|line| visible(line))
-            .collect::<Vec<_>>()
-            .join("\n");
-        match (lines.is_empty(), execution.outcome) {
-            (false, _) => text.push_str(&format!("{lines}\n")),
-            // A shell's own words are on stderr already.
-            (true, Outcome::Error) if error.name == "ExitStatus" => {}
-            (true, _) => text.push_str(&format!("{}: {}\n", visible(&error.name), visible(&error.value))),
+    saved.append(&mut files.saved);
+    execution.left_out = files.left_out();
+    if request.json {
+        printer.print(Stream::Stdout, as_line(&execution));
+    } else {
+        printer.print(Stream::Stderr, notes::of(&execution, &saved, &files).into_bytes());
+    }
+    match files.problem {
+        None => status,
+        Some(problem) => {
+            let failure = Failure::ours_in_words(problem);
+            printer.print(Stream::Stderr, failure.text().into_bytes());
+            failure.status
         }
     }
-    if let Some(hint) = &execution.hint {
-        text.push_str(&format!(
-            "refused: {} ({})\n\nhint: {}\n",
-            hint.refused, hint.rule, hint.instead
-        ));
-    }
-    let cut = execution.truncated;
-    if cut.stdout || cut.stderr || cut.results {
-        text.push_str("note: output was cut at its limit\n");
-    }
-    for path in saved {
-        text.push_str(&format!("saved: {}\n", visible(&shown(path))));
-    }
-    for (path, why) in skipped {
-        text.push_str(&format!("not saved: {}: {}\n", visible(path), visible(why)));
-    }
-    if !complete {
-        text.push_str("note: there are more output files than are collected\n");
-    }
-    text
 }
 
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
+/// Every field of an execution is text, a number or a list of such: it can always be written.
+fn as_line(execution: &Execution) -> Vec<u8> {
+    let mut line = serde_json::to_vec(execution).unwrap_or_default();
+    line.push(b'\n');
+    line
 }

@@ -96,7 +96,10 @@ fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Fai
 fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
     match store.remove(name).map_err(|error| fail(&error))? {
         true => print(&format!("{name} is removed\n")),
-        false => Err(Failure::usage(format!("template is not built: `{}`", visible(name)))),
+        false => Err(Failure::usage(format!(
+            "template is not built: `{}`",
+            name.escape_debug()
+        ))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Images among the results, saved as numbered files.
 
 use atoll_core::execution::RichResult;
+use atoll_engine::OutDir;
 use base64::Engine as _;
 use std::path::{Path, PathBuf};
 
@@ -12,19 +13,41 @@ const FORMS: &[(&str, &str, bool)] = &[
     ("application/pdf", "pdf", true),
 ];
 
-pub(super) fn save(results: &[RichResult], out: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut saved = Vec::new();
-    for result in results {
-        let Some((end, bytes)) = image(result) else { continue };
-        std::fs::create_dir_all(out)?;
-        let path = out.join(format!("chart-{}.{end}", saved.len() + 1));
-        std::fs::write(&path, bytes)?;
-        saved.push(path);
-    }
-    Ok(saved)
+/// Which pictures were saved and which were not.
+#[derive(Debug, Default)]
+pub(super) struct Charts {
+    pub(super) saved: Vec<PathBuf>,
+    pub(super) skipped: Vec<(String, String)>,
+    pub(super) problem: Option<String>,
 }
 
-fn image(result: &RichResult) -> Option<(&'static str, Vec<u8>)> {
+/// A name that the code has used for a file of its own is the code's; the next number is taken.
+pub(super) fn save(results: &[RichResult], out: &mut OutDir) -> Charts {
+    let mut charts = Charts::default();
+    let mut number = 0;
+    for (end, bytes) in results.iter().filter_map(image) {
+        let name = loop {
+            number += 1;
+            let name = format!("chart-{number}.{end}");
+            if !out.is_used(Path::new(&name)) {
+                break name;
+            }
+        };
+        match out.save(Path::new(&name), &bytes) {
+            Ok(path) => charts.saved.push(path),
+            Err(error) => {
+                let why = format!("it cannot be saved: {error}");
+                charts
+                    .problem
+                    .get_or_insert(format!("chart `{name}` cannot be saved: {error}"));
+                charts.skipped.push((name, why));
+            }
+        }
+    }
+    charts
+}
+
+pub(super) fn image(result: &RichResult) -> Option<(&'static str, Vec<u8>)> {
     FORMS.iter().find_map(|(mime, end, binary)| {
         let text = result.data.get(*mime)?.as_str()?;
         let bytes = if *binary {

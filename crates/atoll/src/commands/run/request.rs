@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::output::Failure;
 use atoll_core::{Language, Limits, ProfileName, Tier};
-use atoll_engine::{Input, check_distinct};
+use atoll_engine::{Input, OutDir, check_distinct, check_environment};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
@@ -23,7 +23,9 @@ pub(super) struct Request {
     pub(super) env: BTreeMap<String, String>,
     pub(super) template: String,
     pub(super) json: bool,
-    out: Option<PathBuf>,
+    /// Where charts and files go. Taken when they are collected.
+    pub(super) out: Option<OutDir>,
+    charts: bool,
 }
 
 impl Request {
@@ -43,7 +45,8 @@ impl Request {
             .map(|text| input(text))
             .collect::<Result<Vec<_>, _>>()?;
         check_distinct(&inputs).map_err(|error| Failure::bad(&error))?;
-        let env = args.env.iter().map(|pair| variable(pair)).collect::<Result<_, _>>()?;
+        let env: BTreeMap<_, _> = args.env.iter().map(|pair| variable(pair)).collect::<Result<_, _>>()?;
+        check_environment(&env).map_err(|error| Failure::bad(&error))?;
         if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !out.is_dir()) {
             return Err(Failure::usage(format!(
                 "`--out` is not a directory: `{}`",
@@ -54,6 +57,12 @@ impl Request {
         if language == Language::Bash && code.contains('\0') {
             return Err(Failure::usage("code has a NUL character, which a shell cannot read"));
         }
+        // Last, because it makes the directory.
+        let charts = args.out.is_some() || !args.json;
+        let out = match args.out {
+            Some(path) => OutDir::prepare(path).map_err(|error| Failure::bad(&error))?,
+            None => OutDir::later(PathBuf::from("atoll-out")),
+        };
         Ok(Self {
             code,
             language,
@@ -62,15 +71,14 @@ impl Request {
             env,
             template: args.template,
             json: args.json,
-            out: args.out,
+            out: Some(out),
+            charts,
         })
     }
 
-    /// Where charts and files go: the named directory, else the default one, which JSON does not use.
-    pub(super) fn save_to(&self) -> Option<PathBuf> {
-        self.out
-            .clone()
-            .or_else(|| (!self.json).then(|| PathBuf::from("atoll-out")))
+    /// An object holds the charts itself; they are saved as well if a directory was named.
+    pub(super) fn saves_charts(&self) -> bool {
+        self.charts
     }
 }
 
