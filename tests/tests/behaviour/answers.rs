@@ -22,7 +22,7 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
     };
     assert_eq!(
         sorted(keys(&answer)),
-        "context_id error execution_id exit_code files findings hint language outcome receipt results sandbox_id \
+        "context_id error execution_id exit_code files findings hint language left_out outcome receipt results sandbox_id \
          stderr stdout tier truncated usage"
     );
     assert_eq!(

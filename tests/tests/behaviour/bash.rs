@@ -236,3 +236,26 @@ async fn both_languages_share_files_and_the_environment_they_were_given() -> Res
     );
     place.end().await
 }
+
+#[tokio::test]
+async fn lines_count_from_one_and_tracing_shows_the_code_only() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let lines = place.bash("nosuch\necho $LINENO\nnosuch").await?;
+    assert_eq!(lines.stdout, "2\n");
+    assert!(lines.stderr.starts_with("bash: line 1: nosuch:"), "{lines:?}");
+    assert!(lines.stderr.contains("bash: line 3: nosuch:"), "{lines:?}");
+    let traced = place.bash("set -x; echo hi").await?;
+    assert_eq!(
+        (traced.stdout.as_str(), traced.stderr.as_str()),
+        ("hi\n", "++ echo hi\n")
+    );
+    let still = place.bash("echo there").await?;
+    assert_eq!(
+        (still.stdout.as_str(), still.stderr.as_str()),
+        ("there\n", "++ echo there\n")
+    );
+    place.bash("set +x").await?;
+    let quiet = place.bash("echo end").await?;
+    assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("end\n", ""));
+    place.end().await
+}

@@ -1,7 +1,8 @@
 //! How a Python execution can end other than by itself, and what the next one finds.
 
 use anyhow::{Context, Result};
-use atoll_core::{Language, Outcome};
+use atoll_core::quantity::WallMillis;
+use atoll_core::{Language, Limits, Outcome};
 use atoll_tests::Place;
 
 /// A context is fresh when the name `kept` of an earlier execution is gone.
@@ -119,17 +120,85 @@ async fn closed_outputs_are_no_catastrophe() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_closed_control_socket_costs_the_context_only() -> Result<()> {
+async fn a_print_to_a_closed_output_is_an_error_of_its_line() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let ended = place
-        .python("kept = 1\nprint('x', flush=True)\nimport os\nos.closerange(3, 1000)\nwhile True: pass")
+    let ended = place.python("kept = 1\nimport os; os.close(1)\nprint('x')").await?;
+    let error = ended.error.context("no error")?;
+    assert_eq!(
+        (ended.outcome, error.name.as_str(), ended.stderr.as_str()),
+        (Outcome::Error, "OSError", "")
+    );
+    assert!(
+        error.traceback.iter().any(|line| line.contains("Cell In[1], line 3")),
+        "{error:?}"
+    );
+    assert_eq!(place.python("print(kept)").await?.stdout, "1\n");
+    place.end().await
+}
+
+/// Code may let go of its control socket. It runs on behind the same limits, and ends as a program does.
+#[tokio::test]
+async fn a_closed_control_socket_costs_the_context_only() -> Result<()> {
+    let limits = Limits {
+        wall: WallMillis::known(1_000),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let close = "kept = 1\nprint('x', flush=True)\nimport os\nos.closerange(3, 1000)\n";
+    let cases = [
+        ("while True: pass", Outcome::Timeout, Some(1)),
+        ("print('y')", Outcome::Ok, Some(0)),
+        ("1/0", Outcome::Error, Some(1)),
+    ];
+    for (code, outcome, exit_code) in cases {
+        let ended = place.python(&format!("{close}{code}")).await?;
+        assert_eq!(
+            (ended.outcome, ended.exit_code),
+            (outcome, exit_code),
+            "{code}: {ended:?}"
+        );
+        assert!(
+            ended.stdout.starts_with("x\n") && !ended.stderr.contains("atoll_kernel"),
+            "{ended:?}"
+        );
+        assert!(is_fresh(&mut place).await?, "{code}");
+    }
+    place.end().await
+}
+
+/// A program that takes the interpreter's place is waited for; its output and its status are the execution's.
+#[tokio::test]
+async fn a_program_that_replaces_the_interpreter_is_waited_for() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let echo = place
+        .python("kept = 1\nimport os; os.execv('/bin/echo', ['echo', 'hi'])")
         .await?;
     assert_eq!(
-        (ended.outcome, ended.stdout.as_str()),
-        (Outcome::Killed, "x\n"),
-        "{ended:?}"
+        (echo.outcome, echo.exit_code, echo.stdout.as_str()),
+        (Outcome::Ok, Some(0), "hi\n"),
+        "{echo:?}"
     );
     assert!(is_fresh(&mut place).await?);
+    let cases = [
+        ("exec echo hi", Outcome::Ok, Some(0), "hi\n"),
+        (
+            "exec sh -c 'sleep 0.3; echo late; exit 3'",
+            Outcome::Error,
+            Some(3),
+            "late\n",
+        ),
+        ("exec python3 -c 'print(1)'", Outcome::Ok, Some(0), "1\n"),
+        ("exec sh -c 'kill -ALRM $$'", Outcome::Crashed, None, ""),
+    ];
+    for (code, outcome, exit_code, stdout) in cases {
+        let ended = place.bash(code).await?;
+        assert_eq!(
+            (ended.outcome, ended.exit_code, ended.stdout.as_str()),
+            (outcome, exit_code, stdout),
+            "{code}: {ended:?}"
+        );
+        assert_eq!(place.bash("echo next").await?.stdout, "next\n");
+    }
     place.end().await
 }
 

@@ -50,12 +50,12 @@ async fn the_small_profile_has_512_mib_and_the_data_profile_more() -> Result<()>
 }
 
 #[tokio::test]
-async fn an_allocation_that_fails_is_a_memory_limit_that_keeps_the_state() -> Result<()> {
+async fn an_allocation_that_fails_is_an_error_that_keeps_the_state_and_names_the_limit() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let ended = place.python("kept = 1\nx = bytearray(1 << 45)").await?;
     assert_eq!(
         (ended.outcome, rule(&ended)),
-        (Outcome::MemoryLimit, Some("memory_limit: 512 MiB"))
+        (Outcome::Error, Some("memory_limit: 512 MiB"))
     );
     let error = ended.error.context("no error")?;
     assert_eq!(error.name, "MemoryError");
@@ -64,6 +64,65 @@ async fn an_allocation_that_fails_is_a_memory_limit_that_keeps_the_state() -> Re
         "{error:?}"
     );
     assert_eq!(place.python("print(kept)").await?.stdout, "1\n");
+    place.end().await
+}
+
+/// Outcomes are facts of the kernel: a word of the code makes none, and a process that the kernel ended is not hidden.
+#[tokio::test]
+async fn memory_is_judged_by_the_kernel_not_by_words() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let word = place.python("raise MemoryError('I say so')").await?;
+    assert_eq!(word.outcome, Outcome::Error, "{word:?}");
+    let greedy = "python3 -c 'x = bytearray(700 << 20)'";
+    let child = place
+        .python(&format!(
+            "import subprocess\nprint(subprocess.call({greedy:?}, shell=True))"
+        ))
+        .await?;
+    assert_eq!(
+        (child.outcome, rule(&child)),
+        (Outcome::Ok, Some("memory_limit: 512 MiB")),
+        "{child:?}"
+    );
+    let shell = place.bash("head -c 700M /dev/zero | tail").await?;
+    assert_eq!(
+        (shell.outcome, shell.exit_code, rule(&shell)),
+        (Outcome::Error, Some(137), Some("memory_limit: 512 MiB")),
+        "{shell:?}"
+    );
+    let next = place.bash("echo fine").await?;
+    assert_eq!((next.stdout.as_str(), rule(&next)), ("fine\n", None), "{next:?}");
+    place.end().await
+}
+
+#[tokio::test]
+async fn an_answer_that_is_late_is_no_lack_of_processes() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let code = "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                s.setblocking(False); s.bind(('127.0.0.1', 0)); s.recv(1)";
+    let ended = place.python(code).await?;
+    assert_eq!(
+        ended.error.as_ref().map(|error| error.name.as_str()),
+        Some("BlockingIOError")
+    );
+    assert_eq!(rule(&ended), None, "{ended:?}");
+    place.end().await
+}
+
+#[tokio::test]
+async fn huge_pages_and_core_files_of_the_host_are_out_of_reach() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let code = "import ctypes, mmap, os, resource\n\
+                def tried(f):\n    try: f()\n    except Exception as e: return type(e).__name__\n    return 'done'\n\
+                print(tried(lambda: os.memfd_create('plain')), tried(lambda: os.memfd_create('huge', 4)),\n\
+                      tried(lambda: mmap.mmap(-1, 2 << 20, flags=0x22)), tried(lambda: mmap.mmap(-1, 2 << 20, flags=0x40022)),\n\
+                      resource.getrlimit(4), tried(lambda: resource.setrlimit(4, (0, 0))),\n\
+                      tried(lambda: resource.setrlimit(7, (64, 64))))";
+    let ended = place.python(code).await?;
+    assert_eq!(
+        ended.stdout, "done PermissionError done PermissionError (1, 1) ValueError done\n",
+        "{ended:?}"
+    );
     place.end().await
 }
 

@@ -81,6 +81,7 @@ async fn open_files_are_limited() -> Result<()> {
     let ended = place
         .python("kept = []\nwhile True: kept.append(open('/dev/null'))")
         .await?;
+    assert_eq!(rule(&ended), Some("open files: 128"));
     let error = ended.error.context("no error")?;
     assert_eq!((ended.outcome, error.name.as_str()), (Outcome::Error, "OSError"));
     assert!(error.value.contains("Too many open files"), "{error:?}");
@@ -120,7 +121,7 @@ async fn a_flood_of_output_is_cut_with_a_flag_while_our_memory_stays_flat() -> R
 }
 
 #[tokio::test]
-async fn rich_output_above_its_limit_is_left_out_with_a_flag() -> Result<()> {
+async fn of_rich_output_above_its_limit_the_beginning_of_the_text_stays() -> Result<()> {
     let limits = Limits {
         rich_output: OutputBytes::known(MIB),
         ..Limits::SMALL
@@ -131,11 +132,15 @@ async fn rich_output_above_its_limit_is_left_out_with_a_flag() -> Result<()> {
     let kept: Vec<_> = shown
         .results
         .iter()
-        .map(|result| result.data["text/html"].clone())
+        .map(|result| result.data.get("text/html").cloned().unwrap_or_default())
         .collect();
     assert_eq!(
         (shown.outcome, kept, shown.stdout.as_str()),
-        (Outcome::Ok, vec!["a".into(), "c".into()], "end\n")
+        (
+            Outcome::Ok,
+            vec!["a".into(), serde_json::Value::Null, "c".into()],
+            "end\n"
+        )
     );
     assert_eq!(
         (shown.truncated.stdout, shown.truncated.stderr, shown.truncated.results),
@@ -144,9 +149,16 @@ async fn rich_output_above_its_limit_is_left_out_with_a_flag() -> Result<()> {
     let huge = place.python("HTML('d' * (80 << 20))").await?;
     assert_eq!(
         (huge.outcome, huge.results.len(), huge.truncated.results),
-        (Outcome::Ok, 0, true),
+        (Outcome::Ok, 1, true),
         "{:?}",
         huge.error
+    );
+    let text = place.python("'e' * (30 << 20)").await?;
+    let head = text.results[0].data["text/plain"].as_str().unwrap_or_default();
+    assert!(
+        text.truncated.results && head.starts_with("'eee") && head.len() < 70_000,
+        "{:?}",
+        text.truncated
     );
     assert_eq!(place.python("print('next')").await?.stdout, "next\n");
     place.end().await

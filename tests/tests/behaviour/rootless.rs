@@ -100,6 +100,15 @@ fn is_limited(user: &User) -> Result<()> {
         (memory.outcome, memory.hint.map(|hint| hint.rule)),
         (Outcome::MemoryLimit, Some("memory_limit: 128 MiB".into()))
     );
+    let words = user.json(&["-c", "raise MemoryError"])?;
+    assert_eq!(words.outcome, Outcome::Error, "a word is no fact: {words:?}");
+    let late = "import socket\ns = socket.socketpair()[0]\ns.setblocking(False)\ns.recv(1)";
+    assert_eq!(
+        user.json(&["-c", late])?.hint,
+        None,
+        "an answer that is late is no lack of processes"
+    );
+    hides_no_memory(user)?;
     let family = "import os, signal\nfor _ in range(4):\n    if os.fork() == 0:\n        x = bytearray(60 << 20)\n\
                   \x20       for i in range(0, len(x), 4096): x[i] = 1\n        signal.pause()\nsignal.pause()";
     let together = user.json(&["--memory", "128MiB", "-c", family])?;
@@ -118,6 +127,24 @@ fn is_limited(user: &User) -> Result<()> {
         (bomb.outcome, bomb.hint.map(|hint| hint.rule)),
         (Outcome::Error, Some("processes: 64".into()))
     );
+    Ok(())
+}
+
+/// Memory that nobody could count is refused; what lies in files is counted and stopped.
+fn hides_no_memory(user: &User) -> Result<()> {
+    let hidden = "import mmap, os\n\
+                  def tried(f):\n    try: f()\n    except OSError as e: return type(e).__name__\n    return 'done'\n\
+                  zero = lambda how: mmap.mmap(os.open('/dev/zero', how), 4096, prot=mmap.PROT_READ)\n\
+                  print(tried(lambda: os.memfd_create('a')), tried(lambda: mmap.mmap(-1, 4096)),\n\
+                        tried(lambda: zero(os.O_RDWR)), tried(lambda: zero(os.O_RDONLY)),\n\
+                        tried(lambda: mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE)))";
+    let refused = user.json(&["-c", hidden])?;
+    let words = "PermissionError PermissionError PermissionError done done\n";
+    assert_eq!(refused.stdout, words, "{refused:?}");
+    let files = "import mmap, signal\nf = open('/dev/shm/big', 'wb+'); f.truncate(90 << 20)\nm = mmap.mmap(f.fileno(), 90 << 20)\n\
+                 for i in range(0, len(m), 4096): m[i] = 1\nsignal.pause()";
+    let stopped = user.json(&["--memory", "64MiB", "-c", files])?;
+    assert_eq!(stopped.outcome, Outcome::MemoryLimit, "{stopped:?}");
     Ok(())
 }
 

@@ -26,7 +26,8 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
             "input is not a plain file: `/dev/zero`",
         ),
         (&["ok.py", "--in", ""], "input name is empty"),
-        (&["ok.py", "--in", "/"], "input name is empty"),
+        (&["ok.py", "--in", "/"], "input is a directory, not a file: `/`"),
+        (&["ok.py", "--in", "."], "input is a directory, not a file: `.`"),
     ])
 }
 

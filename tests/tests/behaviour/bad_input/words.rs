@@ -75,6 +75,10 @@ fn values_out_of_range_are_refused_with_the_range() -> Result<()> {
             "memory cannot be read: `-1`; write it like `512MiB` or `4GiB`",
         ),
         (
+            &["ok.py", "--timeout", "-1"],
+            "timeout cannot be read: `-1`; write it like `30s`, `500ms` or `5m`",
+        ),
+        (
             &["ok.py", "--timeout", "0s"],
             &format!("{time} 0 s, allowed 100 ms to 86400 s"),
         ),
@@ -152,6 +156,16 @@ fn flags_that_make_no_sense() -> Result<()> {
             "`--env` takes NAME=VALUE, not \"NOVALUE\"",
         ),
         (&["ok.py", "--env", "=x"], "`--env` takes NAME=VALUE, not \"=x\""),
+        (
+            &[
+                "ok.py",
+                "--lang",
+                "bash",
+                "--env",
+                &format!("A={}", "x".repeat(131_000)),
+            ],
+            "environment is larger than 96 KiB: 131007 bytes; give large values as input files",
+        ),
         (&["ok.py", "--out", "x.csv"], "`--out` is not a directory: `x.csv`"),
         (
             &["ok.py", "-c", "print(1)"],
