@@ -38,8 +38,9 @@ def open_all() -> None:
 
 def settle() -> None:
     """Flushes what a cell left behind and repairs what it broke, the descriptor before the stream on it."""
-    flush()
     for fd, name in _NAMES.items():
+        with contextlib.suppress(BaseException):
+            getattr(sys, name).flush()
         _settle_descriptor(fd)
         _settle_stream(fd, name)
 
