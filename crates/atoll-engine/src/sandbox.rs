@@ -11,7 +11,6 @@ use crate::jail::{Context, JailError, JailSandbox};
 use atoll_core::execution::{Execution, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
-use atoll_jail::plan::Mode;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -101,7 +100,7 @@ impl Sandbox {
         jail.claim(limits, inputs).await?;
         let python = match (
             limits == made_with,
-            same_for_a_process(&limits, &made_with, jail.mode()),
+            same_for_a_process(&limits, &made_with, jail.has_cgroups()),
         ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
@@ -276,7 +275,7 @@ impl Sandbox {
 
 /// Whether a process that was forked under the first limits may go on under the second: these are rlimits, which
 /// nobody can raise afterwards. Memory is one of them only where there is no cgroup.
-fn same_for_a_process(one: &Limits, other: &Limits, mode: Mode) -> bool {
+fn same_for_a_process(one: &Limits, other: &Limits, has_cgroups: bool) -> bool {
     let same = (one.open_files, one.scratch, one.processes) == (other.open_files, other.scratch, other.processes);
-    same && (mode == Mode::Root || one.memory == other.memory)
+    same && (has_cgroups || one.memory == other.memory)
 }

@@ -5,8 +5,9 @@ use crate::sys::lockdown::Rlimit;
 use atoll_core::Limits;
 use rustix::process::{Resource, getrlimit};
 
-/// The limits of one process, never above what the kernel lets us set.
-pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
+/// The limits of one process, never above what the kernel lets us set. `grouped`: its sandbox has cgroups.
+pub(crate) fn of(limits: &Limits, mode: Mode, grouped: bool) -> Vec<Rlimit> {
+    let alone = mode == Mode::Rootless && !grouped;
     let mut wanted = vec![
         (libc::RLIMIT_CORE, Resource::Core, 0),
         (libc::RLIMIT_NOFILE, Resource::Nofile, limits.open_files.get()),
@@ -16,9 +17,9 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
         (libc::RLIMIT_SIGPENDING, Resource::Sigpending, 256),
         (libc::RLIMIT_NICE, Resource::Nice, 0),
         (libc::RLIMIT_RTPRIO, Resource::Rtprio, 0),
-        (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, mode)),
+        (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, alone)),
     ];
-    if mode == Mode::Rootless {
+    if alone {
         wanted.push((libc::RLIMIT_DATA, Resource::Data, limits.memory.get()));
     }
     wanted
@@ -29,10 +30,11 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
 
 /// Counted per user namespace: the limit where there is no pids cgroup. Where there is one it must refuse first,
 /// because only it tells us that it did.
-fn processes(limits: &Limits, mode: Mode) -> u64 {
-    match mode {
-        Mode::Root => limits.processes.get() * 2,
-        Mode::Rootless => limits.processes.get() + 1,
+fn processes(limits: &Limits, alone: bool) -> u64 {
+    if alone {
+        limits.processes.get() + 1
+    } else {
+        limits.processes.get() * 2
     }
 }
 

@@ -4,7 +4,7 @@ use super::template::{print, print_json};
 use crate::args::DoctorArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
-use atoll_jail::jailer::{Layer, probe};
+use atoll_jail::jailer::{Probe, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
 
@@ -44,8 +44,9 @@ pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn report() -> Report {
-    let (mode, layers) = probe();
-    let mut tiers = vec![jail(mode, layers)];
+    let probe = probe();
+    let mode = probe.mode;
+    let mut tiers = vec![jail(probe)];
     for tier in ["wasm", "container", "gvisor", "microvm"] {
         let fix = Some("planned; this version of Atoll has the jail tier only".to_owned());
         tiers.push(TierReport {
@@ -59,11 +60,11 @@ fn report() -> Report {
     Report { mode, tiers }
 }
 
-fn jail(mode: Mode, layers: Vec<Layer>) -> TierReport {
+fn jail(probe: Probe) -> TierReport {
+    let Probe { layers, weaker, .. } = probe;
     let missing = layers.iter().find(|layer| layer.required && !layer.available);
     let fix = missing.and_then(|layer| layer.fix.clone());
     let available = missing.is_none();
-    let weaker = atoll_jail::jailer::weaker_points(mode);
     let layers = layers
         .into_iter()
         .map(|l| LayerReport {
