@@ -7,11 +7,12 @@ mod machine;
 
 use anyhow::{Context, Result};
 use atoll_tests::guest::{ORDERS, Order, Report, USER, Who};
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -44,7 +45,10 @@ fn run(order: &Order) -> Result<Report> {
     let (groups, processes) = (machine::groups(), machine::processes());
     let began = Instant::now();
     let mut command = prepared(order)?;
-    let output = command.output().with_context(|| format!("start {command:?}"))?;
+    let output = match &order.kill_after {
+        None => command.output().with_context(|| format!("start {command:?}"))?,
+        Some(line) => kill_after(command, line, &processes)?,
+    };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Report {
         name: order.name.clone(),
@@ -74,6 +78,22 @@ fn prepared(order: &Order) -> Result<Command> {
         .current_dir("/tmp")
         .stdin(Stdio::null());
     Ok(command)
+}
+
+/// Kills the command when it has printed `line`, and waits for what it started.
+fn kill_after(mut command: Command, line: &str, before: &BTreeSet<String>) -> Result<Output> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let said = BufReader::new(child.stdout.take().context("no stdout")?).lines();
+    said.map_while(Result::ok)
+        .find(|said| said == line)
+        .context("it did not say so")?;
+    child.kill()?;
+    let output = child.wait_with_output()?;
+    let began = Instant::now();
+    while machine::processes() != *before && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(output)
 }
 
 /// Goes into the group, becomes the user, becomes the command.

@@ -24,6 +24,8 @@ pub struct Order {
     pub name: String,
     pub who: Who,
     pub command: Vec<String>,
+    /// Killed when it has printed this line; the report comes when what it started has ended, or after a minute.
+    pub kill_after: Option<String>,
 }
 
 /// What came of it, one line of JSON.

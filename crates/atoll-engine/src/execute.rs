@@ -10,7 +10,6 @@ use atoll_core::quantity::show_millis;
 use atoll_core::wire::agent::Ask;
 use atoll_core::wire::kernel::FromKernel;
 use atoll_core::{ExecutionId, Limits, Outcome};
-use atoll_jail::plan::Mode;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -359,7 +358,7 @@ impl<'a, 'b> Run<'a, 'b> {
 
     /// Asked where no cgroup counts refusals.
     async fn processes_are_full(&mut self) -> bool {
-        let counted = self.sandbox.mode() == Mode::Root;
+        let counted = self.sandbox.has_cgroups();
         let used = if counted {
             None
         } else {
@@ -386,7 +385,7 @@ impl<'a, 'b> Run<'a, 'b> {
     fn is_refused_memory(&self, error: &CodeError) -> bool {
         let raised =
             crate::hint::innermost_line(error).is_some_and(|line| line.split_whitespace().any(|w| w == "raise"));
-        self.sandbox.mode() == Mode::Rootless && error.name.ends_with("MemoryError") && !raised
+        !self.sandbox.has_cgroups() && error.name.ends_with("MemoryError") && !raised
     }
 
     fn outcome_of_exit(&self, code: Option<i32>, signal: Option<i32>) -> Outcome {

@@ -13,7 +13,6 @@ use crate::out_dir::OutDir;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
-use atoll_jail::plan::Mode;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,7 +102,7 @@ impl Sandbox {
         jail.claim(limits, inputs).await?;
         let python = match (
             limits == made_with,
-            same_for_a_process(&limits, &made_with, jail.mode()),
+            same_for_a_process(&limits, &made_with, jail.has_cgroups()),
         ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
@@ -285,7 +284,7 @@ impl Sandbox {
 
 /// Whether a process that was forked under the first limits may go on under the second: these are rlimits, which
 /// nobody can raise afterwards. Memory is one of them only where there is no cgroup.
-fn same_for_a_process(one: &Limits, other: &Limits, mode: Mode) -> bool {
+fn same_for_a_process(one: &Limits, other: &Limits, has_cgroups: bool) -> bool {
     let same = (one.open_files, one.scratch, one.processes) == (other.open_files, other.scratch, other.processes);
-    same && (mode == Mode::Root || one.memory == other.memory)
+    same && (has_cgroups || one.memory == other.memory)
 }

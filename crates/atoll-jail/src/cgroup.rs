@@ -1,7 +1,9 @@
 //! Control groups of sandboxes: version 1, version 2 and the hybrid of both, by one module.
 //!
-//! A host has one place per controller. We make `<place>/atoll/<instance>/<sandbox>` and touch nothing else.
+//! A host has one place per controller. We make `<place>/atoll/<instance>/<sandbox>` and touch nothing else. Where the
+//! place is a delegated group that we are in ourselves, we also make a leaf there and stay in it for the time.
 
+mod delegated;
 mod disk;
 mod layout;
 mod limit;
@@ -9,6 +11,7 @@ mod stat;
 #[cfg(test)]
 mod tests;
 
+use delegated::Aside;
 pub use disk::Disk;
 pub use layout::Layout;
 pub use stat::{StatKind, read_stat};
@@ -23,6 +26,8 @@ use std::path::{Path, PathBuf};
 
 /// How often a group is asked for again when somebody else removes its parent at the same moment.
 const TRIES: u32 = 100;
+/// Where our own processes stand aside, beside `atoll`.
+const LEAF: &str = "atoll-own";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,22 +67,30 @@ impl Hierarchy {
 pub struct InstanceGroups {
     layout: Layout,
     dirs: Vec<PathBuf>,
+    asides: Vec<Aside>,
 }
 
 impl InstanceGroups {
-    pub fn create(layout: Layout, instance: &str) -> Result<Self, StepError> {
+    /// `ours` are the processes that may be moved aside. If a step fails, nothing of it stays.
+    pub fn create(layout: Layout, instance: &str, ours: &[u32]) -> Result<Self, StepError> {
         let mut groups = Self {
             layout,
             dirs: Vec::new(),
+            asides: Vec::new(),
         };
         for hierarchy in groups.layout.hierarchies.clone() {
-            groups.dirs.push(hierarchy.parent.join("atoll").join(instance));
-            if let Err(error) = make_instance_dir(&hierarchy, instance) {
+            if let Err(error) = groups.add(&hierarchy, instance, ours) {
                 groups.remove();
                 return Err(error);
             }
         }
         Ok(groups)
+    }
+
+    fn add(&mut self, hierarchy: &Hierarchy, instance: &str, ours: &[u32]) -> Result<(), StepError> {
+        self.asides.extend(Aside::step(hierarchy, ours)?);
+        self.dirs.push(hierarchy.parent.join("atoll").join(instance));
+        make_instance_dir(hierarchy, instance)
     }
 
     pub fn layout(&self) -> &Layout {
@@ -116,6 +129,7 @@ impl InstanceGroups {
                 fs::remove_dir(ours).ok();
             }
         }
+        self.asides.iter().for_each(Aside::step_back);
     }
 }
 
@@ -176,9 +190,11 @@ impl SandboxGroups {
         for (hierarchy, dir) in &self.members {
             limit::read_back(hierarchy, dir, self.disk.as_ref(), &mut facts);
         }
-        facts
-            .entry("io")
-            .or_insert_with(|| "not limited: no cgroup controller for it".into());
+        for name in ["io", "cpu_quota_us"] {
+            facts
+                .entry(name)
+                .or_insert_with(|| "not limited: no cgroup controller for it".into());
+        }
         facts
     }
 
@@ -221,22 +237,28 @@ fn make_dir(dir: &Path) -> Result<(), StepError> {
     }
 }
 
-/// Version 2: lets the children of `dir` have the controllers. One that is on already is not asked for again: the
-/// kernel refuses that, too, where `dir` itself holds processes.
+/// Version 2: lets the children of `dir` have the controllers.
 fn delegate(dir: &Path, hierarchy: &Hierarchy) -> Result<(), StepError> {
-    if hierarchy.version == Version::V1 {
-        return Ok(());
-    }
-    let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
-    for name in hierarchy
-        .controllers
-        .iter()
-        .filter_map(name_v2)
-        .filter(|name| !on.split_whitespace().any(|o| o == *name))
-    {
+    for name in missing_controllers(dir, hierarchy) {
         limit::write(dir, "cgroup.subtree_control", &format!("+{name}")).map_err(|error| explain(error, dir))?;
     }
     Ok(())
+}
+
+/// What the children of `dir` do not have yet. One that is on already is not asked for again: the kernel refuses that,
+/// too, where `dir` itself holds processes.
+fn missing_controllers(dir: &Path, hierarchy: &Hierarchy) -> Vec<&'static str> {
+    if hierarchy.version == Version::V1 {
+        return Vec::new();
+    }
+    let on = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+    let is_off = |name: &&str| !on.split_whitespace().any(|one| one == *name);
+    hierarchy
+        .controllers
+        .iter()
+        .filter_map(name_v2)
+        .filter(is_off)
+        .collect()
 }
 
 /// The kernel's bare "busy" means one thing here.

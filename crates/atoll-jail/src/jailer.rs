@@ -7,10 +7,9 @@ mod host;
 mod sandboxes;
 mod template;
 
-pub use crate::receipt::weaker_points;
-pub use host::{Layer, probe};
+pub use host::{Layer, Probe, probe};
 
-use crate::cgroup::{self, InstanceGroups};
+use crate::cgroup::{self, InstanceGroups, Layout};
 use crate::channel::{self, ChannelError, next_fd};
 use crate::instance::Instance;
 use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
@@ -50,6 +49,8 @@ struct Jailer {
     mode: Mode,
     instance: Instance,
     groups: Option<InstanceGroups>,
+    /// Why there are no groups, where there are none.
+    no_groups: Option<String>,
     templates: BTreeMap<u32, Template>,
     /// Templates whose spawner has ended.
     lost: BTreeMap<u32, TemplatePlan>,
@@ -68,15 +69,14 @@ impl Jailer {
             return Err("the engine speaks another generation of the jail's messages".into());
         };
         let mode = host::mode();
-        let layout = host::check(mode)?;
+        let layout = host::check(mode, &own_processes())?;
         let instance = Instance::announce(&run_dir, &instance)?;
         instance.sweep();
-        let groups = match layout {
-            Some(layout) => {
-                cgroup::sweep(&layout, &|name| instance.is_alive(name));
-                Some(InstanceGroups::create(layout, &instance.name).wall("cgroups")?)
-            }
-            None => None,
+        let (groups, no_groups) = match layout.and_then(|layout| make_groups(layout, &instance)) {
+            Ok(groups) => (Some(groups), None),
+            // The machine promised them.
+            Err(why) if mode == Mode::Root => return Err(NoWall::new("cgroups", why).into()),
+            Err(why) => (None, Some(why)),
         };
         if mode == Mode::Rootless {
             host::become_namespace_root().wall("user_namespaces")?;
@@ -92,6 +92,7 @@ impl Jailer {
             mode,
             instance,
             groups,
+            no_groups,
             templates: BTreeMap::new(),
             lost: BTreeMap::new(),
             sandboxes: HashMap::new(),
@@ -376,6 +377,17 @@ fn tell_no_wall(error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> 
         Some(no_wall) => tell(&no_wall.answer(), &[]),
         None => Ok(()),
     }
+}
+
+/// The engine and this process: an instance, before it has started anything.
+fn own_processes() -> [u32; 2] {
+    let engine = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid().cast_unsigned());
+    [engine, std::process::id()]
+}
+
+fn make_groups(layout: Layout, instance: &Instance) -> Result<InstanceGroups, String> {
+    cgroup::sweep(&layout, &|name| instance.is_alive(name));
+    InstanceGroups::create(layout, &instance.name, &own_processes()).map_err(|error| chain(&error))
 }
 
 fn tell(message: &FromJailer, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {

@@ -202,7 +202,14 @@ pub enum FromJailer {
 pub struct HostFacts {
     pub mode: Mode,
     pub landlock_abi: u32,
+    /// The kind of their layout, or `none`.
     pub cgroups: String,
+}
+
+impl HostFacts {
+    pub fn has_cgroups(&self) -> bool {
+        self.cgroups != "none"
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +217,7 @@ pub struct HostFacts {
 pub enum Mode {
     /// Real root: a unique host uid per sandbox, cgroup limits.
     Root,
-    /// An ordinary user with user namespaces: one shared host uid, limits by rlimits and a watcher.
+    /// An ordinary user with user namespaces: one shared host uid; cgroup limits where a group is delegated, else by rlimits and
+    /// a watcher.
     Rootless,
 }

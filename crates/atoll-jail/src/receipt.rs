@@ -9,18 +9,19 @@ use std::fs;
 
 const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
 
-/// Reads the walls of the process behind `pidfd`. A required wall that is not up is an error.
+/// Reads the walls of the process behind `pidfd`. A required wall that is not up is an error. `host` is the mode, and
+/// why there are no cgroups where there are none.
 pub(crate) fn inspect(
     pidfd: BorrowedFd<'_>,
     groups: Option<&SandboxGroups>,
-    mode: Mode,
+    host: (Mode, Option<&str>),
     walls: &Walls,
 ) -> Result<Map<String, Value>, StepError> {
     let pid = pid_of(pidfd)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).step("read the context's status")?;
     let field = |name: &str| line(&status, name).unwrap_or_default();
     let mut layers = Map::new();
-    layers.insert("mode".into(), json!(mode));
+    layers.insert("mode".into(), json!(host.0));
     layers.insert("namespaces".into(), json!(own_namespaces(pid)?));
     layers.insert("uid_map".into(), json!(uid_map(pid)?));
     layers.insert(
@@ -38,32 +39,35 @@ pub(crate) fn inspect(
         "cgroups".into(),
         groups.map_or(Value::Null, |groups| Value::Object(groups.read_back())),
     );
-    layers.insert("weaker".into(), json!(weaker(mode, walls)));
+    layers.insert("weaker".into(), json!(weaker(host, walls)));
     require(&layers, walls)?;
     Ok(layers)
 }
 
 /// What is missing, in words. Empty in root mode with every wall up.
-fn weaker(mode: Mode, walls: &Walls) -> Vec<String> {
+fn weaker((mode, no_groups): (Mode, Option<&str>), walls: &Walls) -> Vec<String> {
     let mut weaker: Vec<String> = walls
         .off
         .iter()
         .map(|(wall, why)| format!("{wall:?} is off: {why}"))
         .collect();
-    weaker.extend(weaker_points(mode));
+    weaker.extend(weaker_points(mode, no_groups));
     weaker
 }
 
-/// What a mode lacks against the strongest one.
-pub fn weaker_points(mode: Mode) -> Vec<String> {
-    match mode {
-        Mode::Root => Vec::new(),
-        Mode::Rootless => vec![
-            "no cgroup: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited".into(),
-            "memory that is shared without a file (memfd, shared anonymous mappings) is refused, because nobody could count it; what the kernel holds for pipes, sockets and page tables is not counted".into(),
-            "one host user for all sandboxes: file ownership does not separate them, only mounts do".into(),
-        ],
+/// What a mode lacks against the strongest one. `no_groups` says why there are no cgroups where there are none.
+pub(crate) fn weaker_points(mode: Mode, no_groups: Option<&str>) -> Vec<String> {
+    if mode == Mode::Root {
+        return Vec::new();
     }
+    let alone = no_groups.map(|why| {
+        format!(
+            "no cgroup, because {why}: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited"
+        )
+    });
+    let uncounted = "memory that is shared without a file (memfd, shared anonymous mappings) is refused, because without a cgroup nobody could count it; nor is then counted what the kernel holds for pipes, sockets and page tables";
+    let shared = "one host user for all sandboxes: file ownership does not separate them, only mounts do";
+    alone.into_iter().chain([uncounted, shared].map(str::to_owned)).collect()
 }
 
 fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {

@@ -65,7 +65,7 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
         ("-v", "address space", Resource::As, memory),
         ("-d", "data", Resource::Data, memory),
         ("-f", "file size", Resource::Fsize, limits.scratch.get()),
-        ("-u", "processes", Resource::Nproc, processes(limits, mode)),
+        ("-u", "processes", Resource::Nproc, processes(limits, mode == Mode::Rootless)),
         ("-t", "processor seconds", Resource::Cpu, u64::MAX),
     ];
     for (flag, what, resource, least) in wanted {
@@ -78,8 +78,9 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
     Ok(())
 }
 
-/// The limits of one process, never above what the kernel lets us set.
-pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
+/// The limits of one process, never above what the kernel lets us set. `grouped`: its sandbox has cgroups.
+pub(crate) fn of(limits: &Limits, mode: Mode, grouped: bool) -> Vec<Rlimit> {
+    let alone = mode == Mode::Rootless && !grouped;
     let mut wanted = vec![
         // Zero would not keep the kernel from feeding a crash to a helper of the host; one does (fs/coredump.c).
         (libc::RLIMIT_CORE, Resource::Core, 1),
@@ -90,9 +91,9 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
         (libc::RLIMIT_SIGPENDING, Resource::Sigpending, 256),
         (libc::RLIMIT_NICE, Resource::Nice, 0),
         (libc::RLIMIT_RTPRIO, Resource::Rtprio, 0),
-        (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, mode)),
+        (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, alone)),
     ];
-    if mode == Mode::Rootless {
+    if alone {
         wanted.push((libc::RLIMIT_DATA, Resource::Data, limits.memory.get()));
     }
     wanted
@@ -103,10 +104,11 @@ pub(crate) fn of(limits: &Limits, mode: Mode) -> Vec<Rlimit> {
 
 /// Counted per user namespace: the limit where there is no pids cgroup. Where there is one it must refuse first,
 /// because only it tells us that it did.
-fn processes(limits: &Limits, mode: Mode) -> u64 {
-    match mode {
-        Mode::Root => limits.processes.get() * 2,
-        Mode::Rootless => limits.processes.get() + 1,
+fn processes(limits: &Limits, alone: bool) -> u64 {
+    if alone {
+        limits.processes.get() + 1
+    } else {
+        limits.processes.get() * 2
     }
 }
 

@@ -127,7 +127,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> 
         scratch: Some(scratch),
         off: plan.walls.bits(),
         filters: [plan.filters.allow, plan.filters.deny],
-        rlimits: crate::rlimits::of(&plan.limits, plan.mode),
+        rlimits: crate::rlimits::of(&plan.limits, plan.mode, !plan.cgroups.is_empty()),
     };
     // Already closed by number, with everything else of the spawner.
     std::mem::forget((plan.cgroups, plan.scratch));

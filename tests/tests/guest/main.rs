@@ -4,4 +4,5 @@
 mod image;
 mod machine;
 mod root;
+mod user;
 mod words;

@@ -1,7 +1,9 @@
 //! As root: every limit is a control file of version 2, holds, and is gone at the end.
 
 use super::machine;
-use super::words::{FAMILY, FORKS, GREEDY, atoll, doctors_layer, execution, leave_a_group, nothing_is_left, run};
+use super::words::{
+    FAMILY, FORKS, GREEDY, atoll, doctors_layer, execution, killed, leave_a_group, nothing_is_left, run,
+};
 use anyhow::Result;
 use atoll_core::Outcome;
 use atoll_tests::guest::{Report, Who};
@@ -15,6 +17,7 @@ fn version_2_limits_hold_on_a_kernel_that_boots_it() -> Result<()> {
         run("greedy with room", Who::Root, &["--memory", "512MiB", "-c", GREEDY]),
         run("family", Who::Root, &["--memory", "128MiB", "-c", FAMILY]),
         run("forks", Who::Root, &["-c", FORKS]),
+        killed(Who::Root),
         leave_a_group(),
     ])?;
     let doctor = doctors_layer(&reports, "doctor")?;

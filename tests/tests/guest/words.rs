@@ -32,6 +32,16 @@ pub(super) fn order(name: &str, who: Who, words: &[&str]) -> Order {
         name: name.to_owned(),
         who,
         command: words.iter().map(|word| (*word).to_owned()).collect(),
+        kill_after: None,
+    }
+}
+
+/// `atoll run`, killed while the code runs.
+pub(super) fn killed(who: Who) -> Order {
+    let code = "print('up', flush=True)\nimport time\ntime.sleep(1000)";
+    Order {
+        kill_after: Some("up".to_owned()),
+        ..atoll("killed", who, &["run", "--template", "python-min", "-c", code])
     }
 }
 
@@ -54,6 +64,12 @@ pub(super) fn doctors_layer(reports: &[Report], name: &str) -> Result<Value> {
     let layers = report["tiers"][0]["layers"].as_array().context("layers")?;
     let found = layers.iter().find(|layer| layer["name"] == "cgroups");
     Ok(found.context("no layer `cgroups`")?.clone())
+}
+
+/// What `atoll doctor --json` says is weaker.
+pub(super) fn doctors_weaker(reports: &[Report], name: &str) -> Result<Vec<String>> {
+    let report: Value = serde_json::from_str(&find(reports, name)?.stdout)?;
+    Ok(serde_json::from_value(report["tiers"][0]["weaker"].clone())?)
 }
 
 /// Nothing is left behind, except by the control that does so.

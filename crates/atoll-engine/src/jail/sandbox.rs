@@ -139,8 +139,8 @@ impl JailSandbox {
         self.limits
     }
 
-    pub(crate) fn mode(&self) -> atoll_jail::plan::Mode {
-        self.link.host.mode
+    pub(crate) fn has_cgroups(&self) -> bool {
+        self.link.host.has_cgroups()
     }
 
     /// Applies what is personal to a prepared sandbox.

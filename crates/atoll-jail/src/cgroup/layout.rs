@@ -36,6 +36,28 @@ impl Layout {
     ///
     /// A hierarchy may be mounted in several places (a chroot, a container's own view): the first one counts.
     pub fn read(mounts: &str, groups: &str, controllers: &dyn Fn(&Path) -> String) -> Self {
+        // A group of version 2 that holds processes cannot hold limited groups: ours goes to the top of the view.
+        Self::find(mounts, |root, at, v1_options| match v1_options {
+            None => unified(at, controllers),
+            Some(options) => v1(root, at, options, groups),
+        })
+    }
+
+    /// The own group of version 2, wherever it lies.
+    pub fn read_own(mounts: &str, groups: &str, controllers: &dyn Fn(&Path) -> String) -> Self {
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        Self::find(mounts, |root, at, v1_options| match (v1_options, own) {
+            (None, Some(own)) => {
+                // Through its parts, so that the top has no stroke at its end.
+                let group: PathBuf = at.join(below(root, own)).components().collect();
+                unified(&group, controllers).map(counting)
+            }
+            _ => None,
+        })
+    }
+
+    /// Asks for a hierarchy at each mount: the root that is mounted, where, and the options of version 1.
+    fn find(mounts: &str, hierarchy: impl Fn(&str, &Path, Option<&str>) -> Option<Hierarchy>) -> Self {
         let mut hierarchies: Vec<Hierarchy> = Vec::new();
         for line in mounts.lines() {
             let Some((front, back)) = line.split_once(" - ") else {
@@ -47,8 +69,8 @@ impl Layout {
             let at = unescape(at);
             let mut back = back.split(' ');
             let found = match (back.next(), back.nth(1)) {
-                (Some("cgroup2"), _) => unified(&at, controllers),
-                (Some("cgroup"), Some(options)) => v1(root, &at, options, groups),
+                (Some("cgroup2"), _) => hierarchy(root, &at, None),
+                (Some("cgroup"), Some(options)) => hierarchy(root, &at, Some(options)),
                 _ => None,
             };
             let known = |one: &Hierarchy| hierarchies.iter().any(|h| h.is_same(one));
@@ -58,8 +80,22 @@ impl Layout {
     }
 
     pub fn missing(&self) -> Vec<Controller> {
+        self.missing_of(REQUIRED)
+    }
+
+    pub(super) fn missing_of(&self, required: &[Controller]) -> Vec<Controller> {
         let have = |c: &Controller| self.hierarchies.iter().any(|h| h.controllers.contains(c));
-        REQUIRED.iter().copied().filter(|c| !have(c)).collect()
+        required.iter().copied().filter(|c| !have(c)).collect()
+    }
+
+    /// The groups below which ours are made, for people.
+    pub fn places(&self) -> String {
+        let places: Vec<String> = self
+            .hierarchies
+            .iter()
+            .map(|h| h.parent.display().to_string())
+            .collect();
+        places.join(", ")
     }
 
     /// Both versions hold some of our controllers, or one does.
@@ -74,8 +110,8 @@ impl Layout {
     }
 }
 
-fn unified(at: &Path, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy> {
-    let have = controllers(at);
+fn unified(parent: &Path, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy> {
+    let have = controllers(parent);
     let known = |name: &str| match name {
         "memory" => Some(Controller::Memory),
         "cpu" => Some(Controller::Cpu),
@@ -91,12 +127,19 @@ fn unified(at: &Path, controllers: &dyn Fn(&Path) -> String) -> Option<Hierarchy
     if controllers.contains(&Controller::Cpu) {
         controllers.push(Controller::Cpuacct);
     }
-    // A group of version 2 that holds processes cannot hold limited groups: ours goes to the top of the view.
     Some(Hierarchy {
         version: Version::V2,
-        parent: at.to_owned(),
+        parent: parent.to_owned(),
         controllers,
     })
+}
+
+/// Every group of version 2 counts processor time; nobody else does where there is nothing of version 1.
+fn counting(mut hierarchy: Hierarchy) -> Hierarchy {
+    if !hierarchy.controllers.contains(&Controller::Cpuacct) {
+        hierarchy.controllers.push(Controller::Cpuacct);
+    }
+    hierarchy
 }
 
 fn v1(root: &str, at: &Path, options: &str, groups: &str) -> Option<Hierarchy> {

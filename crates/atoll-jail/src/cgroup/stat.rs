@@ -29,7 +29,7 @@ pub(super) fn stat_names(controller: Controller, version: Version) -> &'static [
             (StatKind::OomKills, "memory.events"),
         ],
         (Controller::Cpuacct, Version::V1) => &[(StatKind::CpuNanos, "cpuacct.usage")],
-        (Controller::Cpu, Version::V2) => &[(StatKind::CpuStat, "cpu.stat")],
+        (Controller::Cpuacct, Version::V2) => &[(StatKind::CpuStat, "cpu.stat")],
         (Controller::Pids, _) => &[(StatKind::PidsEvents, "pids.events")],
         _ => &[],
     }

@@ -1,5 +1,7 @@
 //! Layouts as recorded on real machines, and limits written to trees of plain files.
 
+mod aside;
+
 use super::*;
 use atoll_core::Limits;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -325,7 +327,7 @@ fn a_kernel_without_the_optional_files_is_fine() {
 fn version_2_asks_only_for_controllers_that_are_not_on() {
     let fake = Fake::new(Version::V2, &[ALL]);
     fs::write(fake.dir.join("0/cgroup.subtree_control"), "cpu io memory pids\n").unwrap();
-    let groups = InstanceGroups::create(fake.layout.clone(), "one").unwrap();
+    let groups = InstanceGroups::create(fake.layout.clone(), "one", &[]).unwrap();
     // Untouched: where this group holds processes, the kernel would refuse the write.
     assert_eq!(fake.read("0/cgroup.subtree_control"), "cpu io memory pids\n");
     assert_eq!(fake.read("0/atoll/one/cgroup.subtree_control"), "+io");
@@ -335,7 +337,7 @@ fn version_2_asks_only_for_controllers_that_are_not_on() {
 #[test]
 fn a_sandbox_that_cannot_be_made_leaves_no_group() {
     let fake = Fake::new(Version::V1, &[&[Controller::Freezer], &[Controller::Cpuacct]]);
-    let groups = InstanceGroups::create(fake.layout.clone(), "one").unwrap();
+    let groups = InstanceGroups::create(fake.layout.clone(), "one", &[]).unwrap();
     fs::write(fake.dir.join("1/atoll/one/taken"), "").unwrap();
     let refused = groups.create_sandbox("taken", &Limits::SMALL, None).unwrap_err();
     assert!(refused.what.contains("make the cgroup"), "{refused}");
@@ -346,7 +348,7 @@ fn a_sandbox_that_cannot_be_made_leaves_no_group() {
 fn an_instance_that_cannot_be_made_leaves_no_group() {
     let fake = Fake::new(Version::V1, &[&[Controller::Freezer], &[Controller::Cpuacct]]);
     fs::write(fake.dir.join("1/atoll"), "a file where a directory should be").unwrap();
-    InstanceGroups::create(fake.layout.clone(), "one").unwrap_err();
+    InstanceGroups::create(fake.layout.clone(), "one", &[]).unwrap_err();
     assert!(!fake.dir.join("0/atoll").exists());
 }
 
@@ -358,7 +360,7 @@ fn one_instance_may_begin_while_another_ends() {
             let layout = &fake.layout;
             scope.spawn(move || {
                 for round in 0..500 {
-                    InstanceGroups::create(layout.clone(), &format!("{thread}-{round}"))
+                    InstanceGroups::create(layout.clone(), &format!("{thread}-{round}"), &[])
                         .unwrap()
                         .remove();
                 }

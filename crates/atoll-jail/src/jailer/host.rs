@@ -29,27 +29,48 @@ pub(super) fn mode() -> Mode {
     }
 }
 
-/// Every layer, for `atoll doctor`.
-pub fn probe() -> (Mode, Vec<Layer>) {
-    let mode = mode();
-    (
-        mode,
-        vec![proc_visible(), user_namespaces(), seccomp(), landlock(), cgroups(mode)],
-    )
+/// What `atoll doctor` tells.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    pub mode: Mode,
+    pub layers: Vec<Layer>,
+    /// What the mode lacks on this host against the strongest one.
+    pub weaker: Vec<String>,
 }
 
-/// Stops at the first required layer that is missing.
-pub(super) fn check(mode: Mode) -> Result<Option<Layout>, NoWall> {
-    let (_, layers) = probe();
-    if let Some(layer) = layers.into_iter().find(|layer| layer.required && !layer.available) {
-        let fix = layer.fix.unwrap_or_default();
-        return Err(NoWall {
+/// Every layer, as a process of its own finds it.
+pub fn probe() -> Probe {
+    let mode = mode();
+    let groups = groups(mode, &[std::process::id()]);
+    Probe {
+        mode,
+        layers: layers(mode, &groups),
+        weaker: crate::receipt::weaker_points(mode, groups.as_ref().err().map(String::as_str)),
+    }
+}
+
+/// Stops at the first required layer that is missing. The groups may be missing where they are not required.
+pub(super) fn check(mode: Mode, ours: &[u32]) -> Result<Result<Layout, String>, NoWall> {
+    let groups = groups(mode, ours);
+    let missing = |layer: &Layer| layer.required && !layer.available;
+    match layers(mode, &groups).into_iter().find(missing) {
+        Some(layer) => Err(NoWall {
             layer: layer.name.to_owned(),
             message: layer.detail,
-            fix,
-        });
+            fix: layer.fix.unwrap_or_default(),
+        }),
+        None => Ok(groups),
     }
-    Ok((mode == Mode::Root).then(|| Layout::detect().ok()).flatten())
+}
+
+fn layers(mode: Mode, groups: &Result<Layout, String>) -> Vec<Layer> {
+    vec![
+        proc_visible(),
+        user_namespaces(),
+        seccomp(),
+        landlock(),
+        cgroups(mode, groups),
+    ]
 }
 
 fn user_namespaces() -> Layer {
@@ -123,33 +144,39 @@ fn landlock() -> Layer {
     }
 }
 
-fn cgroups(mode: Mode) -> Layer {
-    let layout = Layout::detect().unwrap_or(Layout {
-        hierarchies: Vec::new(),
-    });
+/// Where the limits go, or why nowhere. `ours` may be in a group that was delegated to us.
+fn groups(mode: Mode, ours: &[u32]) -> Result<Layout, String> {
+    if mode == Mode::Rootless {
+        return Layout::delegated(ours);
+    }
+    let layout = Layout::detect().map_err(|error| crate::step::chain(&error))?;
     let missing = layout.missing();
+    if missing.is_empty() {
+        Ok(layout)
+    } else {
+        Err(format!("no cgroup controller for {missing:?}"))
+    }
+}
+
+fn cgroups(mode: Mode, groups: &Result<Layout, String>) -> Layer {
     let required = mode == Mode::Root;
-    let (available, detail) = match (required, missing.is_empty()) {
-        (true, true) => (true, layout.kind().to_owned()),
-        (true, false) => (false, format!("no cgroup controller for {missing:?}")),
-        (false, _) => (
-            false,
-            "not for an ordinary user: limits by rlimits and a watcher, weaker than cgroups".to_owned(),
-        ),
+    let detail = match (groups, required) {
+        (Ok(layout), true) => layout.kind().to_owned(),
+        (Ok(layout), false) => format!("{}, delegated: {}", layout.kind(), layout.places()),
+        (Err(why), true) => why.clone(),
+        (Err(why), false) => format!("{why}; limits by rlimits and a watcher, weaker than cgroups"),
     };
-    let fix = (!available).then(|| {
-        if required {
-            "enable the memory, cpu and pids controllers".to_owned()
-        } else {
-            "run as root for cgroup limits and one host user per sandbox".to_owned()
-        }
-    });
+    let fix = if required {
+        "enable the memory, cpu and pids controllers"
+    } else {
+        "run as root, or in a cgroup of its own: `systemd-run --user --scope --property=Delegate=yes atoll ...`"
+    };
     Layer {
         name: "cgroups",
-        available,
+        available: groups.is_ok(),
         required,
         detail,
-        fix,
+        fix: groups.is_err().then(|| fix.to_owned()),
     }
 }
 

@@ -140,7 +140,8 @@ impl Jailer {
             let message = "the sandbox has ended".to_owned();
             return tell(&FromJailer::InspectFailed { sandbox: id, message }, &[]);
         };
-        match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), self.mode, &template.plan.walls) {
+        let host = (self.mode, self.no_groups.as_deref());
+        match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), host, &template.plan.walls) {
             Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, layers }, &[]),
             Err(error) => tell(
                 &FromJailer::InspectFailed {

@@ -113,7 +113,7 @@ impl Fork {
             sandbox: id,
             context,
             fds,
-            rlimits: crate::rlimits::of(&sandbox.limits, mode),
+            rlimits: crate::rlimits::of(&sandbox.limits, mode, !sandbox.cgroups.is_empty()),
         })
     }
 

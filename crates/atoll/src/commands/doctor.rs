@@ -6,7 +6,7 @@ use crate::args::DoctorArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::{EngineError, JailError, try_out};
-use atoll_jail::jailer::{Layer, probe};
+use atoll_jail::jailer::{Probe, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
 
@@ -55,8 +55,9 @@ fn trial() -> Result<Result<(), EngineError>, Failure> {
 }
 
 fn report(trial: Result<(), EngineError>) -> Report {
-    let (mode, layers) = probe();
-    let mut jail = jail(mode, layers);
+    let probe = probe();
+    let mode = probe.mode;
+    let mut jail = jail(probe);
     note_trial(&mut jail, trial);
     let mut tiers = vec![jail];
     for tier in ["wasm", "container", "gvisor", "microvm"] {
@@ -102,11 +103,11 @@ fn tried(name: &str, available: bool, detail: String, fix: Option<String>) -> La
     }
 }
 
-fn jail(mode: Mode, layers: Vec<Layer>) -> TierReport {
+fn jail(probe: Probe) -> TierReport {
+    let Probe { layers, weaker, .. } = probe;
     let missing = layers.iter().find(|layer| layer.required && !layer.available);
     let fix = missing.and_then(|layer| layer.fix.clone());
     let available = missing.is_none();
-    let weaker = atoll_jail::jailer::weaker_points(mode);
     let layers = layers
         .into_iter()
         .map(|l| LayerReport {
