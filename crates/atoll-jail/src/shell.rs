@@ -273,6 +273,9 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
         what: format!("lock the agent down at step {}", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
     })?;
+    if plan.walls.is_off(Wall::Undumpable) {
+        return Ok(());
+    }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")
 }
 
