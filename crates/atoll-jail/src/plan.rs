@@ -25,6 +25,8 @@ pub enum Wall {
     Cgroups,
     /// `/proc` with the own processes only, and nothing of the machine.
     ProcMask,
+    /// The memory of PID 1, which nobody may look into.
+    Undumpable,
 }
 
 /// Every wall that is switched off, with the reason. Empty is the product.
@@ -52,7 +54,7 @@ impl Walls {
             Wall::NoNewPrivs => Off::NO_NEW_PRIVS,
             Wall::Rlimits => Off::RLIMITS,
             Wall::Keyring => Off::KEYRING,
-            Wall::Cgroups | Wall::ProcMask => 0,
+            Wall::Cgroups | Wall::ProcMask | Wall::Undumpable => 0,
         };
         Off(self.off.keys().map(bit).fold(0, |bits, bit| bits | bit))
     }

@@ -307,6 +307,9 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })?;
+    if plan.walls.is_off(Wall::Undumpable) {
+        return Ok(());
+    }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")
 }
 

@@ -12,10 +12,15 @@ facts["subprocess"] = "ok" if subprocess.run(["true"]).returncode == 0 else "no"
 pid = os.posix_spawn("/usr/bin/true", ["true"], {})
 facts["posix_spawn"] = "ok" if os.waitpid(pid, 0)[1] == 0 else "no"
 facts["fork"] = "ok" if in_child(lambda: "here") == "here" else "no"
-import multiprocessing
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    facts["multiprocessing fork"] = "ok" if pool.map(abs, [-1, -2]) == [1, 2] else "no"
-with multiprocessing.get_context("forkserver").Pool(1) as pool:
-    facts["multiprocessing forkserver"] = "ok" if pool.map(abs, [-1]) == [1] else "no"
+# A function of a file, because a started interpreter cannot know what was only typed.
+with open("/home/user/p07_module.py", "w") as f:
+    f.write("def double(x):\n    return 2 * x\n")
+import multiprocessing, p07_module
+for kind in ["fork", "spawn", "forkserver"]:
+    with multiprocessing.get_context(kind).Pool(2) as pool:
+        done = pool.map_async(p07_module.double, [1, 2]).get(30)
+    facts["multiprocessing " + kind] = "ok" if done == [2, 4] else "no"
+pid = os.posix_spawnp("true", ["true"], os.environ)
+facts["by path"] = "ok" if os.waitpid(pid, 0)[1] == 0 else "no"
 twin("this very list is the twin", True)
 report()

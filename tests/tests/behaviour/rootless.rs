@@ -1,26 +1,26 @@
 //! The same binary started by an ordinary user: it works, says what is weaker, and leaves nothing.
 
-mod user;
-
 use anyhow::{Context, Result};
 use atoll_core::Outcome;
+use atoll_tests::user::User;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
-use user::{USER, User, processes, run_files};
+
+const USER: u32 = 12345;
 
 /// One test, because one user has one set of processes to count.
 #[test]
 fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> {
-    let user = User::new()?;
-    let before = processes()?;
+    let user = User::new(USER)?;
+    let before = user.processes()?;
     prints_and_keeps_files(&user)?;
     says_what_is_weaker(&user)?;
     has_no_network(&user)?;
     is_limited(&user)?;
     cannot_read_what_the_user_cannot(&user)?;
-    assert_eq!(processes()?, before, "nothing of the user runs on");
-    assert_eq!(run_files(&user), Vec::<PathBuf>::new(), "no lock file or spool is left");
+    assert_eq!(user.processes()?, before, "nothing of the user runs on");
+    assert_eq!(user.run_files(), Vec::<PathBuf>::new(), "no lock file or spool is left");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use crate::lab::SECRET;
 use crate::probe::cases;
 use anyhow::{Result, ensure};
 use atoll_engine::{SavedFiles, Wall};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,49 @@ fn holds(files: &[(PathBuf, Vec<u8>)], needle: &str) -> bool {
     files
         .iter()
         .any(|(_, bytes)| bytes.windows(needle.len()).any(|window| window == needle.as_bytes()))
+}
+
+/// Names that try something, made in the current directory by `MAKE`.
+const NAMES: &str = "NAMES=[b'a\\nb',b'-rf',b'.hidden',b'con',b'\\xff\\xfe',('x'*250).encode(),'\\u202egnp.exe'.encode(),\
+    b'..\\\\..\\\\x',b'%2e%2e%2fx',b'...',b' ',b'a\\r\\nSet-Cookie: x',b'plain']";
+const MAKE: &str = "import os\nos.chdir('/data/output')\nfor n in NAMES: os.close(os.open(n,os.O_CREAT|os.O_WRONLY))\n\
+    os.makedirs('deep/'+'d/'*50)\nopen('deep/'+'d/'*50+'f','w').write('x')";
+
+/// What is wrong with saved paths: outside of `base`, not there, or with characters that hide what they are.
+fn lies(base: &Path, saved: &[PathBuf]) -> Vec<PathBuf> {
+    let honest = |path: &PathBuf| {
+        let text = path.to_string_lossy();
+        path.starts_with(base)
+            && path.is_file()
+            && !text.chars().any(|c| c.is_control() || c == '\u{202e}')
+            && !path.components().any(|c| c == std::path::Component::ParentDir)
+    };
+    saved.iter().filter(|path| !honest(path)).cloned().collect()
+}
+
+/// What a careless host would do with the same names, and with one that only a lying sandbox sends.
+fn save_as_they_are(base: &Path) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir(base)?;
+    let list = format!("{NAMES}\nfor n in NAMES: print(n.hex())");
+    let output = std::process::Command::new("python3")
+        .args(["-I", "-c", &list])
+        .output()?;
+    let names = String::from_utf8(output.stdout)?;
+    let bytes = |line: &str| -> Result<Vec<u8>> {
+        let pairs = (0..line.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&line[at..at + 2], 16));
+        Ok(pairs.collect::<Result<_, _>>()?)
+    };
+    let mut names = names.lines().map(bytes).collect::<Result<Vec<_>>>()?;
+    names.push(b"../x".to_vec());
+    let mut saved = Vec::new();
+    for name in names {
+        let path = base.join(std::ffi::OsString::from_vec(name));
+        std::fs::write(&path, "")?;
+        saved.push(path);
+    }
+    Ok(saved)
 }
 
 cases! { CASES:
@@ -113,27 +157,21 @@ cases! { CASES:
         id: "F10",
         claim: "No name of an output leads out of the caller's directory or hides what it is",
         expected: "each file is saved below the directory, without control characters and turning marks",
-        oracle: "the parent directory holds nothing new; every saved path is below the directory",
+        oracle: "the parent directory holds nothing new; every saved path is below the directory and shows what it is",
         twin: "a file with an ordinary name is saved under it",
-        control: "a saver that takes names as they are writes beside its directory (own directories of the test)",
+        control: "a saver that takes the sandbox's names as they are, and one of a lying sandbox, fails the same look (own directories)",
     } {
-        let code = "import os\nos.chdir('/data/output')\nfor n in [b'a\\nb',b'-rf',b'.hidden',b'con',b'\\xff\\xfe',('x'*250).encode(),'\\u202egnp.exe'.encode(),b'..\\\\..\\\\x',b'%2e%2e%2fx',b'...',b' ',b'a\\r\\nSet-Cookie: x']:\n    os.close(os.open(n,os.O_CREAT|os.O_WRONLY))\n\
-            os.makedirs('deep/'+'d/'*50)\nopen('deep/'+'d/'*50+'f','w').write('x')\nopen('plain','w').write('x')";
         let dir = tempfile::tempdir()?;
         let out = dir.path().join("out");
-        let saved = collect(code, &out, 1).await?;
-        let base = out.join("0");
-        for path in &saved[0].saved {
-            let text = path.to_string_lossy();
-            ensure!(path.starts_with(&base) && path.is_file(), "saved at {text}");
-            ensure!(!text.chars().any(|c| c.is_control() || c == '\u{202e}'), "a name that lies: {text:?}");
-            ensure!(!path.components().any(|c| c == std::path::Component::ParentDir), "{text}");
-        }
+        let saved = collect(&format!("{NAMES}\n{MAKE}"), &out, 1).await?;
+        let lies = lies(&out.join("0"), &saved[0].saved);
+        ensure!(lies.is_empty(), "{lies:?}");
         let beside: Vec<_> = std::fs::read_dir(dir.path())?.flatten().map(|e| e.file_name()).collect();
         ensure!(beside == ["out"], "{beside:?}");
-        ensure!(base.join("plain").is_file() && saved[0].saved.len() > 8, "the twin is dead: {:?}", saved[0].saved);
-        std::fs::write(out.join("../x"), "")?;
-        ensure!(dir.path().join("x").exists(), "the control did not breach");
+        ensure!(out.join("0/plain").is_file() && saved[0].saved.len() > 8, "the twin is dead: {:?}", saved[0].saved);
+        let naive = dir.path().join("naive");
+        let found = self::lies(&naive, &save_as_they_are(&naive)?);
+        ensure!(found.len() >= 4 && dir.path().join("x").exists(), "the control did not breach: {found:?}");
     }
 }
 

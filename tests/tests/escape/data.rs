@@ -5,11 +5,10 @@ use crate::probe::cases;
 use anyhow::{Result, ensure};
 use atoll_core::quantity::{MIB, OutputBytes, WallMillis};
 use atoll_core::{Execution, Limits, Outcome};
-use atoll_engine::SandboxSpec;
+use atoll_engine::{Engine, SandboxSpec};
 use atoll_tests::python;
 
-async fn run_with(limits: Limits, code: &str) -> Result<Execution> {
-    let engine = engine_without(&[]).await?;
+async fn run_with(engine: &Engine, limits: Limits, code: &str) -> Result<Execution> {
     let mut sandbox = engine
         .create(SandboxSpec {
             limits,
@@ -22,7 +21,6 @@ async fn run_with(limits: Limits, code: &str) -> Result<Execution> {
         "the twin is dead: the sandbox does not go on"
     );
     sandbox.end().await?;
-    atoll_tests::stop(engine).await?;
     Ok(execution)
 }
 
@@ -43,6 +41,14 @@ fn peak_kib() -> u64 {
 
 const FLOOD: &str = "import os\nb=b'x'*65536\nfor _ in range(800):\n    n=0\n    while n<len(b): n+=os.write(1,b[n:])\nfor _ in range(80): os.write(2,b)";
 
+const DRIP: &str = "import os\nw=os.write\nfor _ in range(1_200_000): w(1,b'x')";
+/// Deep nesting, NaN, a lone surrogate, and an ordinary value, as Python's own encoder writes them.
+const RAW_VALUES: &str = "import json,sys\nx='['*20000+']'*20000\nprint(x)\nprint(json.dumps({'a': float('nan')}))\n\
+    print(json.dumps('\\ud800'))\nprint(json.dumps({'a': [1, 2.5]}))";
+/// An exception of 40 MB (its text and its traceback) whose sender has thrown its own bounds away.
+const UNBOUNDED: &str = "from atoll_kernel import errors\nerrors.cut=lambda text,limit: text\nerrors._bounded=lambda text: text\n\
+    class E(Exception):\n    def __str__(self): return 'x'*20_000_000\nraise E()";
+
 cases! { CASES:
     r14_flood {
         id: "R14",
@@ -52,13 +58,33 @@ cases! { CASES:
         twin: "the same sandbox computes afterwards",
         control: "with a higher limit the same flood comes back whole (50 MB)",
     } {
-        run_with(Limits::SMALL, "1").await?;
+        let engine = engine_without(&[]).await?;
+        run_with(&engine, Limits::SMALL, "1").await?;
         let before = peak_kib();
-        let cut = run_with(Limits::SMALL, FLOOD).await?;
+        let cut = run_with(&engine, Limits::SMALL, FLOOD).await?;
         ensure!(cut.truncated.stdout && cut.truncated.stderr && cut.stdout.len() <= 2 << 20, "{:?} {}", cut.truncated, cut.stdout.len());
         ensure!(peak_kib() - before < 30_000, "grew by {} KiB", peak_kib() - before);
-        let whole = run_with(Limits { text_output: OutputBytes::known(100 * MIB), ..Limits::SMALL }, FLOOD).await?;
+        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(100 * MIB), ..Limits::SMALL }, FLOOD).await?;
         ensure!(whole.stdout.len() == 800 * 65536 && !whole.truncated.stdout, "the control did not breach: {}", whole.stdout.len());
+        atoll_tests::stop(engine).await?;
+    }
+    r14_single_bytes {
+        id: "R14c",
+        claim: "A flood of single bytes is cut like any other, and costs the engine no memory",
+        expected: "1.2 million writes of one byte: 1 MiB kept, the flag set, less than 30 MB more memory",
+        oracle: "peak memory of the engine's own process",
+        twin: "the same sandbox computes afterwards",
+        control: "with a higher limit every single byte comes back",
+    } {
+        let engine = engine_without(&[]).await?;
+        run_with(&engine, Limits::SMALL, "1").await?;
+        let before = peak_kib();
+        let cut = run_with(&engine, Limits::SMALL, DRIP).await?;
+        ensure!(cut.truncated.stdout && cut.stdout.len() <= 2 << 20 && cut.stdout.len() >= 1 << 20, "{:?} {}", cut.truncated, cut.stdout.len());
+        ensure!(peak_kib() - before < 30_000, "grew by {} KiB", peak_kib() - before);
+        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(10 * MIB), ..Limits::SMALL }, DRIP).await?;
+        ensure!(whole.stdout.len() == 1_200_000 && !whole.truncated.stdout, "the control did not breach: {}", whole.stdout.len());
+        atoll_tests::stop(engine).await?;
     }
     r14_closed {
         id: "R14b",
@@ -84,23 +110,26 @@ cases! { CASES:
         twin: "the same sandbox computes afterwards",
         control: "with a higher limit the same page comes back (30 MB)",
     } {
+        let engine = engine_without(&[]).await?;
         let page = "from IPython.display import HTML, display\ndisplay(HTML('x'*30_000_000))";
-        let cut = run_with(Limits::SMALL, page).await?;
+        let cut = run_with(&engine, Limits::SMALL, page).await?;
         ensure!(cut.truncated.results && strict(&cut)?.len() < 12 << 20, "{:?}", cut.truncated);
-        let many = run_with(Limits { rich_output: OutputBytes::known(MIB), ..Limits::SMALL }, "from IPython.display import HTML, display\nfor _ in range(3000): display(HTML('y'*1000))").await?;
+        let many = run_with(&engine, Limits { rich_output: OutputBytes::known(MIB), ..Limits::SMALL }, "from IPython.display import HTML, display\nfor _ in range(3000): display(HTML('y'*1000))").await?;
         ensure!(many.truncated.results && strict(&many)?.len() < 4 << 20, "{:?}", many.truncated);
-        let whole = run_with(Limits { rich_output: OutputBytes::known(50 * MIB), ..Limits::SMALL }, page).await?;
+        let whole = run_with(&engine, Limits { rich_output: OutputBytes::known(50 * MIB), ..Limits::SMALL }, page).await?;
         ensure!(!whole.truncated.results && strict(&whole)?.len() > 30_000_000, "the control did not breach");
+        atoll_tests::stop(engine).await?;
     }
     r18_reprs {
         id: "R18",
         claim: "Exceptions with giant, endless or failing texts are bounded",
         expected: "an error with a bounded text, or the deadline; never more than the limits",
         oracle: "the size of the answer as JSON",
-        twin: "the same sandbox computes afterwards",
-        control: "an exception with a small text comes back whole",
+        twin: "an exception with a small text comes back whole; the same sandbox computes afterwards",
+        control: "with a higher limit of the engine, a text whose sender dropped its own bounds comes back whole (40 MB)",
     } {
-        let limits = Limits { wall: WallMillis::known(2_000), ..Limits::SMALL };
+        let engine = engine_without(&[]).await?;
+        let limits = Limits { wall: WallMillis::known(2_000), rich_output: OutputBytes::known(MIB), ..Limits::SMALL };
         for code in [
             "class E(Exception):\n    def __str__(self): return 'x'*50_000_000\nraise E()",
             "class E(Exception):\n    def __repr__(self): raise ValueError\n    __str__=__repr__\nraise E()",
@@ -109,12 +138,19 @@ cases! { CASES:
             "raise ValueError('\\ud800\\udfff \\x00 \\x1b[31m')",
             "raise BaseException('x'*10_000_000)",
         ] {
-            let execution = run_with(limits, code).await?;
+            let execution = run_with(&engine, limits, code).await?;
             ensure!(execution.outcome != Outcome::Ok, "{code}");
             ensure!(strict(&execution)?.len() < 8 << 20, "{code}: {} bytes", strict(&execution)?.len());
         }
-        let small = run_with(limits, "raise ValueError('small text')").await?;
-        ensure!(small.error.is_some_and(|error| error.value == "small text"), "the control did not breach");
+        // Here only oneself is lied about: the engine throws away what is too long.
+        let unbounded = run_with(&engine, limits, UNBOUNDED).await?;
+        ensure!(unbounded.truncated.results && strict(&unbounded)?.len() < 2 << 20, "{:?}", unbounded.outcome);
+        let small = run_with(&engine, limits, "raise ValueError('small text')").await?;
+        ensure!(small.error.is_some_and(|error| error.value == "small text"), "the twin is dead");
+        let roomy = Limits { rich_output: OutputBytes::known(50 * MIB), ..Limits::SMALL };
+        let whole = run_with(&engine, roomy, UNBOUNDED).await?;
+        ensure!(strict(&whole)?.len() > 40_000_000, "the control did not breach: {} bytes", strict(&whole)?.len());
+        atoll_tests::stop(engine).await?;
     }
     d05_pickles {
         id: "D05",
@@ -144,8 +180,9 @@ cases! { CASES:
         expected: "nesting of 100,000, NaN, infinities, giant integers, lone surrogates, duplicate keys: a strict parser reads the answer",
         oracle: "the answer is parsed again",
         twin: "an ordinary value of the same kind arrives unchanged",
-        control: "Python's own encoder writes a bare NaN for the same value, which the same parser refuses",
+        control: "the same values, written by Python's own encoder and passed on unread, are refused by the same parser",
     } {
+        let engine = engine_without(&[]).await?;
         let show = "from IPython.display import JSON, display\n";
         for code in [
             "x=[]\nfor _ in range(100000): x=[x]\ndisplay({'application/json': x, 'text/plain': 'deep'}, raw=True)",
@@ -157,12 +194,15 @@ cases! { CASES:
             "x={}; x['x']=x\ndisplay({'application/json': x, 'text/plain': 'loop'}, raw=True)",
             "display({object(): 1, 'text/plain': 5, 'image/png': b'\\x00\\xff'}, raw=True)",
         ] {
-            let execution = run_with(Limits::SMALL, &format!("{show}{code}")).await?;
+            let execution = run_with(&engine, Limits::SMALL, &format!("{show}{code}")).await?;
             ensure!(matches!(execution.outcome, Outcome::Ok | Outcome::Error), "{code}: {:?}", execution.outcome);
             strict(&execution)?;
         }
-        let plain = run_with(Limits::SMALL, &format!("{show}display({{'application/json': {{'a': [1, 2.5]}}, 'text/plain': 'x'}}, raw=True)")).await?;
+        let plain = run_with(&engine, Limits::SMALL, &format!("{show}display({{'application/json': {{'a': [1, 2.5]}}, 'text/plain': 'x'}}, raw=True)")).await?;
         ensure!(strict(&plain)?.contains("{\"a\":[1,2.5]}"), "the twin is dead: {:?}", plain.results);
-        ensure!(serde_json::from_str::<serde_json::Value>("{\"a\": NaN}").is_err(), "the control did not breach");
+        let raw = run_with(&engine, Limits::SMALL, RAW_VALUES).await?;
+        let refused: Vec<bool> = raw.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).is_err()).collect();
+        ensure!(refused == [true, true, true, false], "the control did not breach: {refused:?} {:?}", raw.error);
+        atoll_tests::stop(engine).await?;
     }
 }

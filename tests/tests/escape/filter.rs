@@ -9,7 +9,7 @@ use atoll_jail::plan::Mode;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) const AUDIT_X86_64: u32 = 0xC000_003E;
+const AUDIT_X86_64: u32 = 0xC000_003E;
 const AUDIT_I386: u32 = 0x4000_0003;
 const X32: u32 = 0x4000_0000;
 
@@ -19,7 +19,7 @@ const PAST_EVERY_FILTER: [u32; 2] = [335, 336];
 
 /// Ordered from the strictest answer to the mildest, as the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verdict {
+enum Verdict {
     Kill,
     Errno(u32),
     Allow,
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
 
 /// Filters in the order of installing.
 #[derive(Debug)]
-pub(crate) struct Programs(Vec<Vec<Instruction>>);
+struct Programs(Vec<Vec<Instruction>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Instruction {
@@ -38,17 +38,13 @@ struct Instruction {
 }
 
 impl Programs {
-    pub(crate) fn shipped() -> Self {
+    fn shipped() -> Self {
         let filters = Filters::compile(Mode::Root).unwrap();
         Self([&filters.allow, &filters.deny].map(|bytes| decode(bytes)).to_vec())
     }
 
-    pub(crate) fn empty() -> Self {
-        Self(Vec::new())
-    }
-
     /// The strictest answer wins; of equal kinds, the newest filter's.
-    pub(crate) fn verdict(&self, arch: u32, number: u32, args: [u64; 6]) -> Verdict {
+    fn verdict(&self, arch: u32, number: u32, args: [u64; 6]) -> Verdict {
         let kind = |verdict: &Verdict| match verdict {
             Verdict::Kill => 0,
             Verdict::Errno(_) => 1,

@@ -1,6 +1,7 @@
 //! Where probes run: one engine per set of walls, a fresh sandbox per probe, canaries on the host beside them.
 
 use crate::probe::{Control, Facts, Oracle, Probe};
+use crate::rootless;
 use anyhow::{Context, Result};
 use atoll_core::execution::Execution;
 use atoll_engine::{Engine, Wall, Walls, Warmth};
@@ -54,6 +55,7 @@ impl Lab {
         let args = json!({
             "canary": self.dir.path(), "home": mask(&atoll_tests::home().to_string_lossy()), "abstract": self.abstract_name,
             "victim": self.victim.id(), "outside": false, "weakened": false, "planted": false,
+            "rootless": rootless::is_rootless(),
             "needles": self.needles(),
         });
         args.as_object().cloned().unwrap_or_default()
@@ -98,6 +100,7 @@ impl Lab {
     /// Runs every probe behind whole walls and then its control. What went wrong, in sentences.
     pub(crate) async fn run(&self, probes: &[Probe]) -> Result<Vec<String>> {
         let mut faults = Vec::new();
+        let probes: Vec<&Probe> = probes.iter().filter(|probe| !rootless::leaves_out(probe.id)).collect();
         let mut sets: Vec<&[Wall]> = probes.iter().map(|probe| probe.already_without).collect();
         sets.extend(probes.iter().filter_map(|probe| match probe.control {
             Control::Without { walls, .. } => Some(walls),
@@ -117,13 +120,13 @@ impl Lab {
                         .map(|fault| format!("{}: {fault}", probe.id)),
                 );
             }
-            for probe in probes {
+            for probe in &probes {
                 let faulty = self.control_breaches(&engine, probe, set).await;
                 faults.extend(faulty.into_iter().map(|fault| format!("{} control: {fault}", probe.id)));
             }
             atoll_tests::stop(engine).await?;
         }
-        for probe in probes {
+        for probe in &probes {
             faults.extend(
                 self.outside_breaches(probe)
                     .into_iter()
@@ -160,6 +163,7 @@ impl Lab {
 
     async fn control_breaches(&self, engine: &Engine, probe: &Probe, set: &[Wall]) -> Vec<String> {
         let set_args: &[&str] = match probe.control {
+            _ if rootless::leaves_out_control(probe.id) => return Vec::new(),
             Control::Without { walls, .. } if walls == set => &["weakened"],
             Control::Planted { .. } if set.is_empty() => &["planted"],
             Control::Without { .. } | Control::Planted { .. } | Control::Outside { .. } => return Vec::new(),
@@ -171,7 +175,7 @@ impl Lab {
     }
 
     fn outside_breaches(&self, probe: &Probe) -> Vec<String> {
-        if !matches!(probe.control, Control::Outside { .. }) {
+        if !matches!(probe.control, Control::Outside { .. }) || rootless::leaves_out_control(probe.id) {
             return Vec::new();
         }
         match self.facts_outside(probe) {
@@ -305,7 +309,8 @@ impl Machine {
     }
 }
 
-/// Processes of the host that belong to one sandbox, by its host id: pid and pid inside.
+/// Processes of the host that belong to one sandbox, by its host id: pid and pid inside. Without root that id is the
+/// user's own, so the engine is left out by the depth of its namespaces.
 pub(crate) fn processes_of(host_id: u32) -> Vec<(i32, i32)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -313,14 +318,18 @@ pub(crate) fn processes_of(host_id: u32) -> Vec<(i32, i32)> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
-        let inside: i32 = field("NSpid:")?.split_whitespace().last()?.parse().ok()?;
-        (uid == host_id).then_some((pid, inside))
+        let numbers: Vec<&str> = field("NSpid:")?.split_whitespace().collect();
+        let inside: i32 = numbers.last()?.parse().ok()?;
+        (uid == host_id && numbers.len() > 2).then_some((pid, inside))
     })
     .collect()
 }
 
-/// The id on the host that a sandbox's one user is, from its receipt.
+/// The id on the host that a sandbox's one user is, from its receipt. Without root it is the caller's own.
 pub(crate) fn host_id(execution: &Execution) -> Result<u32> {
+    if rootless::is_rootless() {
+        return Ok(rustix::process::getuid().as_raw());
+    }
     let map = execution.receipt.layers["uid_map"].as_str().context("a uid map")?;
     Ok(map.split(' ').nth(1).context("a host id")?.parse()?)
 }

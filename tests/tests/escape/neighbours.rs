@@ -56,6 +56,16 @@ def notify(path):
     except OSError as e:
         return e.errno
 ";
+const KNOCK: &str = "
+import socket, errno
+def knock(name):
+    with socket.socket(socket.AF_UNIX) as s:
+        try:
+            s.connect('\\0' + name)
+            return 'ok'
+        except OSError as e:
+            return errno.errorcode[e.errno]
+";
 const RANDOM: &str = "
 import random, uuid, tempfile, secrets, os, ssl
 import numpy as np
@@ -179,6 +189,34 @@ cases! { CASES:
         ensure!(say(&mut a, "6*7").await? == "42", "the sandbox takes no new context");
         end(engine, a, b).await?;
     }
+    p16_neighbours {
+        id: "P16b",
+        claim: "Abstract names of one sandbox cannot be reached or listed by another, nor by another context of the same",
+        expected: "refused; without Landlock the network namespace alone still refuses the neighbour",
+        oracle: "the listener's own queue stays empty",
+        twin: "the listener hears its own process",
+        control: "in the same network namespace (another context) and without Landlock the same knock is heard (own sandbox)",
+    } {
+        let knocks = |walls: &'static [Wall]| async move {
+            let (engine, mut a, mut b) = two(walls).await?;
+            let heard = "s.settimeout(0)\ndef heard():\n    try: s.accept(); return True\n    except BlockingIOError: return False\n";
+            let own = say(&mut a, &format!("{KNOCK}\ns=socket.socket(socket.AF_UNIX); s.bind('\\0meeting'); s.listen()\n{heard}\n(knock('meeting'), heard())")).await?;
+            ensure!(own == "('ok', True)", "the twin is dead: {own}");
+            let far = say(&mut b, &format!("{KNOCK}\n(knock('meeting'), 'meeting' in open('/proc/self/net/unix').read())")).await?;
+            let far = (far, say(&mut a, "heard()").await?);
+            let near = format!("python3 -I - <<'END'\n{KNOCK}\nprint(knock('meeting'))\nEND");
+            let near = atoll_tests::execute(&mut a, atoll_core::Language::Bash, &near).await?.stdout;
+            let near = (near.trim().to_owned(), say(&mut a, "heard()").await?);
+            end(engine, a, b).await?;
+            anyhow::Ok((far, near))
+        };
+        let (far, near) = knocks(&[]).await?;
+        ensure!(matches!(far.0.as_str(), "('ECONNREFUSED', False)" | "('EPERM', False)") && far.1 == "False", "a neighbour was heard: {far:?}");
+        ensure!(near == ("EPERM".into(), "False".into()), "another context was heard: {near:?}");
+        let (far, near) = knocks(&[Wall::Landlock]).await?;
+        ensure!(far == ("('ECONNREFUSED', False)".into(), "False".into()), "the network namespace alone: {far:?}");
+        ensure!(near == ("ok".into(), "True".into()), "the control did not breach: {near:?}");
+    }
     p23_unique_ids {
         id: "P23b",
         claim: "Two sandboxes are two users of the host",
@@ -262,17 +300,25 @@ cases! { CASES:
         expected: "its files in /proc belong to root (not dumpable), while the user's process owns its own",
         oracle: "the owners of /proc/<pid>/mem on the host",
         twin: "the user's process is found",
-        control: "the same look at the user's process shows the sandbox's id (own process)",
+        control: "without that wall the files of PID 1 belong to the sandbox's id (own sandbox)",
     } {
-        let (engine, mut a, b) = two(&[]).await?;
-        let id = host_id(&atoll_tests::python(&mut a, "1").await?)?;
-        let owner = |inside_is_one: bool| {
-            let (pid, _) = *processes_of(id).iter().find(|(_, inside)| (*inside == 1) == inside_is_one)?;
-            std::fs::metadata(format!("/proc/{pid}/mem")).ok().map(|meta| meta.uid())
+        let owners = |walls: &'static [Wall]| async move {
+            let engine = engine_without(walls).await?;
+            let mut a = atoll_tests::sandbox(&engine).await?;
+            let id = host_id(&atoll_tests::python(&mut a, "1").await?)?;
+            let owner = |inside_is_one: bool| {
+                let (pid, _) = *processes_of(id).iter().find(|(_, inside)| (*inside == 1) == inside_is_one)?;
+                std::fs::metadata(format!("/proc/{pid}/mem")).ok().map(|meta| meta.uid() == id)
+            };
+            let owners = (owner(true), owner(false));
+            a.end().await?;
+            atoll_tests::stop(engine).await?;
+            anyhow::Ok(owners)
         };
-        ensure!(owner(true).is_some_and(|owner| owner != id), "PID 1 is dumpable: {:?}", owner(true));
-        ensure!(owner(false) == Some(id), "the control did not breach: {:?}", owner(false));
-        end(engine, a, b).await?;
+        let owned = owners(&[]).await?;
+        ensure!(owned == (Some(false), Some(true)), "PID 1 is dumpable, or the twin is dead: {owned:?}");
+        let owned = owners(&[Wall::Undumpable]).await?;
+        ensure!(owned == (Some(true), Some(true)), "the control did not breach: {owned:?}");
     }
     z18_nothing_stays {
         id: "Z18",

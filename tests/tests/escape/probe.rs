@@ -165,7 +165,11 @@ macro_rules! cases {
     ($list:ident: $($name:ident { $($field:ident: $text:literal),* $(,)? } $body:block)*) => {
         pub(crate) const $list: &[crate::probe::Case] = &[$(crate::probe::Case { $($field: $text),* }),*];
         $(#[tokio::test]
-        async fn $name() -> anyhow::Result<()> { $body; Ok(()) })*
+        async fn $name() -> anyhow::Result<()> {
+            const CASE: crate::probe::Case = crate::probe::Case { $($field: $text),* };
+            if !crate::rootless::leaves_out(CASE.id) { $body }
+            Ok(())
+        })*
     };
 }
 pub(crate) use cases;

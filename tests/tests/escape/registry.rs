@@ -1,6 +1,7 @@
 //! The list of all probes: enough of them, none without words, no probe file without a probe.
 
-use crate::{collector, data, ends, loads, neighbours, protocol, syscalls, tables};
+use crate::rootless::Part;
+use crate::{collector, data, ends, load_table, neighbours, protocol, rootless, syscalls, tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Id and claim of every probe but the rows of the system call table.
@@ -25,7 +26,11 @@ fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
         }
         all.push((case.id, case.claim, case.control));
     }
-    all.extend(loads::LOADS.iter().map(|load| (load.id, load.claim, load.control.safe)));
+    all.extend(
+        load_table::LOADS
+            .iter()
+            .map(|load| (load.id, load.claim, load.control.safe)),
+    );
     all
 }
 
@@ -56,7 +61,7 @@ fn every_probe_has_its_words_and_there_are_enough() {
 
 #[test]
 fn every_probe_file_is_used_and_tells_its_claim() {
-    let sources = [include_str!("tables.rs"), include_str!("loads.rs")].concat();
+    let sources = [include_str!("tables.rs"), include_str!("load_table.rs")].concat();
     for dir in ["probes", "loads"] {
         let entries = std::fs::read_dir(format!("{}/escape/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap();
         for entry in entries.flatten() {
@@ -67,5 +72,32 @@ fn every_probe_file_is_used_and_tells_its_claim() {
                 "{name} tells no claim"
             );
         }
+    }
+}
+
+/// The document of what is not tried, and of what differs without root.
+const DOCUMENT: &str = include_str!("../../../docs/escape.md");
+
+#[test]
+fn every_entry_of_the_catalogue_is_tried_or_told() {
+    let mut known: BTreeSet<&str> = probes().iter().map(|(id, _, _)| *id).collect();
+    known.extend(syscalls::ROWS.iter().map(|row| row.id));
+    known.extend(DOCUMENT.split(|c: char| !c.is_ascii_alphanumeric()));
+    for (group, count) in [('F', 22), ('P', 28), ('Z', 18), ('R', 24), ('C', 12), ('D', 12)] {
+        for number in 1..=count {
+            let id = format!("{group}{number:02}");
+            assert!(known.contains(id.as_str()), "{id} is neither tried nor told");
+        }
+    }
+}
+
+#[test]
+fn what_differs_without_root_is_told() {
+    let ids: BTreeSet<&str> = probes().iter().map(|(id, _, _)| *id).collect();
+    for (id, part, why) in rootless::DIFFERENT {
+        let part = if *part == Part::Claim { "all" } else { "control" };
+        assert!(ids.contains(id), "{id} is no probe");
+        let line = format!("| {id} | {part} | {why} |");
+        assert!(DOCUMENT.contains(&line), "docs/escape.md lacks `{line}`");
     }
 }

@@ -215,9 +215,10 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[Wall::ProcMask],
         expect: &[e("*", &["EACCES", "EPERM"])],
         oracle: Oracle::Machine,
-        control: Control::Outside {
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::ProcMask, Wall::Undumpable],
             breach: &[("environ", "ok"), ("mem", "ok"), ("root", "ok")],
-            safe: "a `sleep` started by the test",
+            safe: "PID 1 is the sandbox's own agent",
         },
     },
     Probe {
@@ -227,9 +228,10 @@ pub(crate) const FILES: &[Probe] = &[
         already_without: &[Wall::Seccomp, Wall::ProcMask],
         expect: &[e("*", &["EACCES", "EPERM"])],
         oracle: Oracle::Machine,
-        control: Control::Outside {
-            breach: &[("environ", "ok"), ("mem", "ok")],
-            safe: "a `sleep` started by the test",
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::Seccomp, Wall::ProcMask, Wall::Undumpable],
+            breach: &[("environ", "ok"), ("mem", "ok"), ("maps", "ok")],
+            safe: "PID 1 is the sandbox's own agent",
         },
     },
 ];
@@ -257,6 +259,7 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("readv *", REFUSED),
             e("writev 1", REFUSED),
             e("mem of 1", GONE),
+            e("mapped memory of 1", GONE),
             e("process_madvise", REFUSED),
         ],
         oracle: Oracle::Machine,
@@ -268,7 +271,7 @@ pub(crate) const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P02b",
-        claim: "Without seccomp, Landlock alone keeps PID 1's memory shut",
+        claim: "Without seccomp, Landlock and the undumpable agent keep PID 1's memory shut",
         code: code!("p02_memory"),
         already_without: &[Wall::Seccomp],
         expect: &[
@@ -277,13 +280,54 @@ pub(crate) const KERNEL: &[Probe] = &[
             e("readv *", &["EPERM", "ESRCH"]),
             e("writev 1", REFUSED),
             e("mem of 1", GONE),
+            e("mapped memory of 1", GONE),
             e("process_madvise", &["EFAULT", "EBADF"]),
         ],
         oracle: Oracle::Machine,
         control: Control::Without {
-            walls: &[Wall::Seccomp],
-            breach: &[("readv child", "secret")],
-            safe: "an own child",
+            walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
+            breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
+            safe: "16 bytes of the sandbox's own agent",
+        },
+    },
+    Probe {
+        id: "P02c",
+        claim: "Landlock alone keeps PID 1's memory shut",
+        code: code!("p02_memory"),
+        already_without: &[Wall::Seccomp, Wall::Undumpable],
+        expect: &[
+            e("readv child", &["secret"]),
+            e("readv *", &["EPERM", "ESRCH"]),
+            e("writev 1", REFUSED),
+            e("mem of 1", GONE),
+            e("mapped memory of 1", GONE),
+            e("process_madvise", &["EFAULT", "EBADF"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
+            breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
+            safe: "16 bytes of the sandbox's own agent",
+        },
+    },
+    Probe {
+        id: "P02d",
+        claim: "Being undumpable alone keeps PID 1's memory shut",
+        code: code!("p02_memory"),
+        already_without: &[Wall::Landlock, Wall::Seccomp],
+        expect: &[
+            e("readv child", &["secret"]),
+            e("readv *", &["EPERM", "ESRCH"]),
+            e("writev 1", REFUSED),
+            e("mem of 1", GONE),
+            e("mapped memory of 1", GONE),
+            e("process_madvise", &["EFAULT", "EBADF"]),
+        ],
+        oracle: Oracle::Machine,
+        control: Control::Without {
+            walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
+            breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
+            safe: "16 bytes of the sandbox's own agent",
         },
     },
     Probe {

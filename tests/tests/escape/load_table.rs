@@ -1,0 +1,329 @@
+//! tidy: table, one entry per load: what it does, where it must stop, and where it runs to its end.
+
+use crate::loads::{Load, Roomier};
+use crate::probe::Expect;
+use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, OpenFiles, ScratchBytes, ScratchInodes, WallMillis};
+use atoll_core::{Limits, Outcome};
+use atoll_engine::Wall;
+
+const SMALL: Limits = Limits::SMALL;
+const LITTLE_MEMORY: Limits = Limits {
+    memory: MemoryBytes::known(96 * MIB),
+    ..SMALL
+};
+const TINY_MEMORY: Limits = Limits {
+    memory: MemoryBytes::known(64 * MIB),
+    ..SMALL
+};
+const SHORT: Limits = Limits {
+    wall: WallMillis::known(1_000),
+    ..SMALL
+};
+/// No group and no rlimit. The watcher that stands in for a missing group has no switch: where it would see the load,
+/// its number is raised as well.
+const NO_CEILING: &[Wall] = &[Wall::Cgroups, Wall::Rlimits];
+
+macro_rules! code {
+    ($name:literal) => {
+        include_str!(concat!("../../escape/loads/", $name, ".py"))
+    };
+}
+
+const fn e(fact: &'static str, answers: &'static [&'static str]) -> Expect {
+    Expect { fact, answers }
+}
+
+pub(crate) const LOADS: &[Load] = &[
+    Load {
+        id: "R01",
+        claim: "A fork bomb meets the process limit",
+        code: code!("r01_forks"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("forks", &["stopped EAGAIN"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("forks", "all")],
+            safe: "200 sleeping children, ended at once",
+        },
+    },
+    Load {
+        id: "R01b",
+        claim: "A thread bomb meets the process limit",
+        code: code!("r01_threads"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("threads", &["stopped"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("threads", "all")],
+            safe: "200 sleeping threads",
+        },
+    },
+    Load {
+        id: "R02",
+        claim: "Orphans are reaped, unwaited children are counted",
+        code: code!("r02_zombies"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("orphans", &["reaped"]), e("unwaited", &["stopped EAGAIN"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("unwaited", "all")],
+            safe: "150 zombies, waited for",
+        },
+    },
+    Load {
+        id: "R03",
+        claim: "Memory above the limit ends the execution",
+        code: code!("r03_memory"),
+        limits: LITTLE_MEMORY,
+        ends: &[Outcome::MemoryLimit],
+        expect: &[],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("touched", "all")],
+            safe: "200 MiB",
+        },
+    },
+    Load {
+        id: "R03b",
+        claim: "Memory of children counts for the whole sandbox",
+        code: code!("r03_child_memory"),
+        limits: LITTLE_MEMORY,
+        ends: &[Outcome::Ok, Outcome::MemoryLimit, Outcome::Killed],
+        expect: &[e("children", &["killed"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("children", "all")],
+            safe: "200 MiB",
+        },
+    },
+    Load {
+        id: "R04",
+        claim: "Scratch bytes meet one quota over all places",
+        code: code!("r04_bytes"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("bytes", &["ENOSPC"])],
+        control: Roomier {
+            walls: &[],
+            limits: Limits {
+                scratch: ScratchBytes::known(200 * MIB),
+                ..SMALL
+            },
+            breach: &[("bytes", "all")],
+            safe: "160 MiB in memory files",
+        },
+    },
+    Load {
+        id: "R04b",
+        claim: "Scratch files are counted",
+        code: code!("r04_inodes"),
+        limits: Limits {
+            scratch_inodes: ScratchInodes::known(1_000),
+            ..SMALL
+        },
+        ends: &[Outcome::Ok],
+        expect: &[e("inodes", &["ENOSPC"])],
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("inodes", "all")],
+            safe: "2,000 empty files",
+        },
+    },
+    Load {
+        id: "R06",
+        claim: "Bytes that wait in sockets count as memory",
+        code: code!("r06_socket_queues"),
+        limits: LITTLE_MEMORY,
+        ends: &[Outcome::MemoryLimit, Outcome::Ok],
+        expect: &[e("queued", &["stopped ENOBUFS", "stopped ENOMEM"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: LITTLE_MEMORY,
+            breach: &[("queued", "all")],
+            safe: "about 100 MB",
+        },
+    },
+    Load {
+        id: "R07",
+        claim: "Timers are counted",
+        code: code!("r07_timers"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("timers", &["stopped EAGAIN"])],
+        control: Roomier {
+            walls: &[Wall::Rlimits],
+            limits: SMALL,
+            breach: &[("timers", "all")],
+            safe: "2,000 timers that never start",
+        },
+    },
+    Load {
+        id: "R10",
+        claim: "Descriptors run out inside only",
+        code: code!("r10_descriptors"),
+        limits: Limits {
+            open_files: OpenFiles::known(256),
+            ..SMALL
+        },
+        ends: &[Outcome::Ok],
+        expect: &[e("descriptors", &["EMFILE"])],
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("descriptors", "all")],
+            safe: "500 descriptors",
+        },
+    },
+    Load {
+        id: "R11",
+        claim: "A busy loop with every signal blocked ends at the deadline",
+        code: code!("r11_spin"),
+        limits: SHORT,
+        ends: &[Outcome::Timeout],
+        expect: &[],
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("spun", "to the end")],
+            safe: "two seconds of one processor",
+        },
+    },
+    Load {
+        id: "R11b",
+        claim: "Processor time is a limit of its own",
+        code: code!("r11_spin"),
+        limits: Limits {
+            cpu_time: CpuTimeMillis::known(1_000),
+            ..SMALL
+        },
+        ends: &[Outcome::CpuLimit],
+        expect: &[],
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("spun", "to the end")],
+            safe: "two seconds of one processor",
+        },
+    },
+    Load {
+        id: "R12",
+        claim: "Waiting forever ends at the deadline",
+        code: code!("r12_blocked"),
+        limits: SHORT,
+        ends: &[Outcome::Timeout],
+        expect: &[],
+        control: Roomier {
+            walls: &[],
+            limits: SMALL,
+            breach: &[("waited", "to the end")],
+            safe: "three seconds of waiting",
+        },
+    },
+    Load {
+        id: "R06b",
+        claim: "Bytes that wait in pipes count as memory",
+        code: code!("r06_pipes"),
+        limits: TINY_MEMORY,
+        ends: &[Outcome::MemoryLimit],
+        expect: &[],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: TINY_MEMORY,
+            breach: &[("piped", "all")],
+            safe: "60 MiB, below what one user may hold in pipes",
+        },
+    },
+    Load {
+        id: "R06c",
+        claim: "Bytes that wait in TCP connections are bounded by the memory",
+        code: code!("r06_tcp"),
+        limits: LITTLE_MEMORY,
+        ends: &[Outcome::Ok],
+        expect: &[e("queued", &["bounded"])],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: LITTLE_MEMORY,
+            breach: &[("queued", "all")],
+            safe: "48 MiB over the own loopback",
+        },
+    },
+    Load {
+        id: "R06d",
+        claim: "Descriptors that wait in sockets are counted",
+        code: code!("r06_rights"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("rights", &["stopped ETOOMANYREFS"])],
+        control: Roomier {
+            walls: &[Wall::Rlimits],
+            limits: SMALL,
+            breach: &[("rights", "all")],
+            safe: "3,000 copies of one descriptor",
+        },
+    },
+    Load {
+        id: "R07b",
+        claim: "Signals that wait are counted",
+        code: code!("r07_signals"),
+        limits: SMALL,
+        ends: &[Outcome::Ok],
+        expect: &[e("signals", &["stopped EAGAIN"])],
+        control: Roomier {
+            walls: &[Wall::Rlimits],
+            limits: SMALL,
+            breach: &[("signals", "all")],
+            safe: "2,000 signals to oneself",
+        },
+    },
+    Load {
+        id: "R07c",
+        claim: "Watches of descriptors count as memory",
+        code: code!("r07_epoll"),
+        limits: TINY_MEMORY,
+        ends: &[Outcome::MemoryLimit],
+        expect: &[],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: TINY_MEMORY,
+            breach: &[("watches", "all")],
+            safe: "about 70 MB",
+        },
+    },
+    Load {
+        id: "R08",
+        claim: "Page tables count as memory",
+        code: code!("r08_tables"),
+        limits: TINY_MEMORY,
+        ends: &[Outcome::MemoryLimit],
+        expect: &[],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: TINY_MEMORY,
+            breach: &[("tables", "all")],
+            safe: "96 MB of tables",
+        },
+    },
+    Load {
+        id: "D03",
+        claim: "A packed file that unfolds without end meets the memory limit inside",
+        code: code!("d03_bomb"),
+        limits: LITTLE_MEMORY,
+        ends: &[Outcome::MemoryLimit],
+        expect: &[],
+        control: Roomier {
+            walls: NO_CEILING,
+            limits: SMALL,
+            breach: &[("unfolded", "all")],
+            safe: "200 MiB",
+        },
+    },
+];

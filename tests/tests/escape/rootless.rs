@@ -1,0 +1,138 @@
+//! The same probes as an ordinary user: this very test program, started again without root, and what differs there.
+//!
+//! Each test runs in a process of its own, because some of them measure their own memory and descriptors.
+
+use anyhow::{Context, Result, ensure};
+use atoll_tests::user::User;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// What is not asked of a rootless sandbox: the claim itself, or only its control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Claim,
+    Control,
+}
+
+const NO_GROUP: &str = "no cgroup: memory of the kernel's own is not counted";
+
+const NEEDS_ROOT: &str = "the control has to give up root, or to use it";
+
+/// Repeated in docs/escape.md, with the same words.
+pub(crate) const DIFFERENT: &[(&str, Part, &str)] = &[
+    ("R06", Part::Claim, NO_GROUP),
+    ("R06b", Part::Claim, NO_GROUP),
+    ("R06c", Part::Claim, NO_GROUP),
+    ("R07c", Part::Claim, NO_GROUP),
+    ("R08", Part::Claim, NO_GROUP),
+    ("P23b", Part::Claim, "one host user for all sandboxes"),
+    (
+        "Z05",
+        Part::Claim,
+        "needs the large template; randomness does not know the mode",
+    ),
+    (
+        "Z17",
+        Part::Claim,
+        "root of the namespace is the same user, so the owner tells nothing; P02d shows the wall itself",
+    ),
+    ("F14", Part::Control, NEEDS_ROOT),
+];
+
+/// Tests that ask nothing of a sandbox, that ask only what the engine itself bounds (`data`), or that are this one.
+const NOT_AGAIN: &[&str] = &[
+    "data::",
+    "registry::",
+    "rootless::",
+    "filter::a_",
+    "filter::every",
+    "filter::what",
+    "filter::x32",
+];
+/// One user each, so that they cannot count each other's processes.
+const USERS: [u32; 2] = [12_346, 12_347];
+
+pub(crate) fn is_rootless() -> bool {
+    !rustix::process::geteuid().is_root()
+}
+
+/// Whether the whole probe is left out here.
+pub(crate) fn leaves_out(id: &str) -> bool {
+    is_rootless()
+        && DIFFERENT
+            .iter()
+            .any(|(other, part, _)| *other == id && *part == Part::Claim)
+}
+
+/// Whether the probe's control is left out here.
+pub(crate) fn leaves_out_control(id: &str) -> bool {
+    is_rootless() && DIFFERENT.iter().any(|(other, ..)| *other == id)
+}
+
+#[test]
+fn the_suite_holds_for_an_ordinary_user() -> Result<()> {
+    ensure!(
+        !is_rootless(),
+        "start the tests as root: they make the ordinary user themselves"
+    );
+    let own = std::env::current_exe()?;
+    let left = Mutex::new(tests(&own)?);
+    let count = left.lock().unwrap().len();
+    let faults = std::thread::scope(|scope| {
+        let workers: Vec<_> = USERS.iter().map(|id| scope.spawn(|| work(*id, &own, &left))).collect();
+        let all = workers.into_iter().map(|worker| worker.join().unwrap());
+        all.collect::<Result<Vec<_>>>()
+    })?;
+    let faults: Vec<String> = faults.into_iter().flatten().collect();
+    assert!(
+        faults.is_empty(),
+        "{} of {count} failed:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+    assert!(count >= 35, "only {count} tests were found");
+    Ok(())
+}
+
+/// Names of the tests of this program that are asked again.
+fn tests(own: &Path) -> Result<Vec<String>> {
+    let output = Command::new(own).args(["--list", "--format", "terse"]).output()?;
+    let names = String::from_utf8(output.stdout)?;
+    let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+    let again = names.filter(|name| !NOT_AGAIN.iter().any(|front| name.starts_with(front)));
+    Ok(again.map(str::to_owned).collect())
+}
+
+/// One user takes tests off the list until it is empty, and leaves nothing.
+fn work(id: u32, own: &Path, left: &Mutex<Vec<String>>) -> Result<Vec<String>> {
+    let user = User::new(id)?;
+    let program = user.give(own)?;
+    let mut faults = Vec::new();
+    loop {
+        let next = left.lock().unwrap().pop();
+        let Some(name) = next else { break };
+        faults.extend(run(&user, &program, &name)?);
+    }
+    let (processes, files) = (user.processes()?, user.run_files());
+    if !processes.is_empty() || !files.is_empty() {
+        faults.push(format!("left behind: {processes:?} {files:?}"));
+    }
+    Ok(faults)
+}
+
+fn run(user: &User, program: &str, name: &str) -> Result<Option<String>> {
+    let mut command = user.command("timeout");
+    command
+        .args(["-s", "KILL", "150", program, "--exact", name, "--nocapture"])
+        .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
+        .env("NEXTEST_RUN_ID", std::env::var("NEXTEST_RUN_ID").unwrap_or_default());
+    let output = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .context("start the user's test")?;
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let passed = output.status.success() && said[0].contains("test result: ok. 1 passed");
+    Ok((!passed).then(|| format!("{name}: {}\n{}", said[0], said[1])))
+}
