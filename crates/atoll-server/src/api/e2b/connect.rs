@@ -3,9 +3,9 @@
 //! A unary error is an HTTP status with a string code. A stream is always answered with 200; its error is in the last
 //! envelope. A stream whose sandbox is gone just breaks off, which is how clients tell a killed sandbox.
 
-use axum::Json;
+use super::super::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
@@ -17,93 +17,27 @@ pub(super) const STREAM_TYPE: &str = "application/connect+json";
 const MAX_MESSAGE: usize = 8 << 20;
 const END: u8 = 2;
 
-/// What a call can end with instead of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RpcError {
-    pub(super) code: Code,
-    pub(super) message: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
-    InvalidArgument,
-    NotFound,
-    AlreadyExists,
-    PermissionDenied,
-    ResourceExhausted,
-    FailedPrecondition,
-    Unauthenticated,
-    Unavailable,
-    Internal,
-}
-
-impl Code {
-    fn name(self) -> &'static str {
-        match self {
-            Self::InvalidArgument => "invalid_argument",
-            Self::NotFound => "not_found",
-            Self::AlreadyExists => "already_exists",
-            Self::PermissionDenied => "permission_denied",
-            Self::ResourceExhausted => "resource_exhausted",
-            Self::FailedPrecondition => "failed_precondition",
-            Self::Unauthenticated => "unauthenticated",
-            Self::Unavailable => "unavailable",
-            Self::Internal => "internal",
-        }
-    }
-
-    fn status(self) -> StatusCode {
-        match self {
-            Self::InvalidArgument | Self::FailedPrecondition => StatusCode::BAD_REQUEST,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::AlreadyExists => StatusCode::CONFLICT,
-            Self::PermissionDenied => StatusCode::FORBIDDEN,
-            Self::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-}
-
-impl RpcError {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { code, message }
-    }
-
-    pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(Code::InvalidArgument, message)
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({"code": self.code.name(), "message": self.message})
-    }
-}
-
-impl IntoResponse for RpcError {
-    fn into_response(self) -> Response {
-        (self.code.status(), Json(self.to_json())).into_response()
-    }
+pub(super) fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
 }
 
 /// Reads the message of a unary call. Unknown fields are ignored: newer clients send more.
-pub(super) fn unary<T: DeserializeOwned>(body: &[u8]) -> Result<T, RpcError> {
+pub(super) fn unary<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|error| RpcError::invalid(format!("the message cannot be read: {error}")))
+    serde_json::from_slice(body).map_err(|error| invalid(format!("the message cannot be read: {error}")))
 }
 
 /// Reads the one envelope of a call that answers with a stream.
-pub(super) fn one_envelope<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, RpcError> {
+pub(super) fn one_envelope<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with(STREAM_TYPE)) {
-        return Err(RpcError::invalid(format!("the content type must be {STREAM_TYPE}")));
+        return Err(invalid(format!("the content type must be {STREAM_TYPE}")));
     }
     let mut reader = EnvelopeReader::default();
     reader.feed(body);
     match reader.next()? {
         Some(message) => unary(&message),
-        None => Err(RpcError::invalid("the request has no whole message")),
+        None => Err(invalid("the request has no whole message")),
     }
 }
 
@@ -118,16 +52,16 @@ impl EnvelopeReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, RpcError> {
+    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
         let Some((head, rest)) = self.bytes.split_at_checked(5) else {
             return Ok(None);
         };
         let length = head[1..].iter().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
         if head[0] & 1 != 0 {
-            return Err(RpcError::invalid("compressed messages are not understood"));
+            return Err(invalid("compressed messages are not understood"));
         }
         if length > MAX_MESSAGE {
-            return Err(RpcError::new(Code::ResourceExhausted, "the message is too long"));
+            return Err(ApiError::new(ErrorCode::QuotaExceeded, "the message is too long"));
         }
         if rest.len() < length {
             return Ok(None);
@@ -143,7 +77,7 @@ impl EnvelopeReader {
 pub(super) enum Item {
     Message(Value),
     /// Ends the stream with an error in its last envelope.
-    Error(RpcError),
+    Error(ApiError),
     /// Breaks the connection off: the sandbox is gone.
     Lost,
 }
@@ -164,14 +98,14 @@ fn encode(item: Option<Item>, over: &mut bool) -> Option<Result<Bytes, Broken>> 
     *over = !matches!(item, Some(Item::Message(_)));
     Some(match item {
         Some(Item::Message(message)) => Ok(envelope(0, &message)),
-        Some(Item::Error(error)) => Ok(envelope(END, &json!({"error": error.to_json()}))),
+        Some(Item::Error(error)) => Ok(envelope(END, &json!({"error": super::error::rpc_body(&error)}))),
         Some(Item::Lost) => Err(Broken),
         None => Ok(envelope(END, &json!({}))),
     })
 }
 
 /// A call that must answer with a stream has failed before it began.
-pub(super) fn failed_stream(error: RpcError) -> Response {
+pub(super) fn failed_stream(error: ApiError) -> Response {
     stream(futures_util::stream::once(async { Item::Error(error) }))
 }
 
@@ -208,13 +142,13 @@ mod tests {
     fn a_message_that_claims_to_be_huge_is_refused_at_once() {
         let mut reader = EnvelopeReader::default();
         reader.feed(&[0, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(reader.next().unwrap_err().code, Code::ResourceExhausted);
+        assert_eq!(reader.next().unwrap_err().code(), ErrorCode::QuotaExceeded);
     }
 
     #[test]
     fn the_last_envelope_comes_once_and_an_error_is_the_last() {
         let mut over = false;
-        let error = RpcError::new(Code::NotFound, "x");
+        let error = ApiError::new(ErrorCode::NotFound, "x");
         let last = encode(Some(Item::Error(error)), &mut over).unwrap().unwrap();
         assert_eq!((last[0], over), (END, true));
     }

@@ -1,12 +1,13 @@
 //! E2B's control API: make, find, list, end, pause and resume sandboxes. By key.
 
 use super::E2b;
-use super::error::E2bError;
+use super::connect::invalid;
 use super::list::{ListQuery, page};
 use super::route::plain_id;
+use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
-use crate::sandboxes::{CreateError, Wish};
+use crate::sandboxes::Wish;
 use atoll_core::quantity::{CpuTimeMillis, WallMillis};
 use atoll_core::{EndReason, Limits};
 use atoll_engine::session::{Refused, Rule, Session, SessionError, State};
@@ -50,15 +51,15 @@ struct TimeoutCall {
     timeout: Option<u64>,
 }
 
-pub(super) async fn create_v2(Extract(e2b): Extract<Arc<E2b>>, caller: Caller, body: Bytes) -> Result<Response, E2bError> {
-    create(&e2b, &caller, &body, DEFAULT_TIMEOUT).await
+pub(super) async fn create_v2(Extract(state): Extract<AppState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+    create(&state.e2b, &caller, &body, DEFAULT_TIMEOUT).await
 }
 
-pub(super) async fn create_v1(Extract(e2b): Extract<Arc<E2b>>, caller: Caller, body: Bytes) -> Result<Response, E2bError> {
-    create(&e2b, &caller, &body, OLD_TIMEOUT).await
+pub(super) async fn create_v1(Extract(state): Extract<AppState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+    create(&state.e2b, &caller, &body, OLD_TIMEOUT).await
 }
 
-async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result<Response, E2bError> {
+async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result<Response, ApiError> {
     let call: CreateCall = read(body)?;
     refuse_what_is_not_there(&call)?;
     let timeout = call.timeout.unwrap_or(timeout);
@@ -71,12 +72,12 @@ async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result
         pause_at_end: call.auto_pause.unwrap_or(false),
         ..Wish::default()
     };
-    let session = e2b.sandboxes.create(caller, wish).await.map_err(refused)?;
+    let session = e2b.sandboxes.create(caller, wish).await?;
     Ok((StatusCode::CREATED, Json(e2b.sandbox(&session))).into_response())
 }
 
-fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), E2bError> {
-    let refused = |what: &str| Err(E2bError::bad(format!("{what} cannot be had on this server")));
+fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
+    let refused = |what: &str| Err(invalid(format!("{what} cannot be had on this server")));
     if call.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()) {
         return refused("a volume");
     }
@@ -110,23 +111,16 @@ fn limits(profile: Limits) -> Limits {
     }
 }
 
-fn refused(error: CreateError) -> E2bError {
-    let mut answer = match &error {
-        CreateError::Full | CreateError::Stopping => E2bError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        CreateError::Quota { .. } => E2bError::new(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-        CreateError::Scope => E2bError::new(StatusCode::FORBIDDEN, error.to_string()),
-        CreateError::Template(_) => E2bError::new(StatusCode::NOT_FOUND, error.to_string()),
-        CreateError::Failed => E2bError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-    };
-    answer.retry_after = error.retry_after();
-    answer
+fn no_sandbox(name: &str) -> ApiError {
+    let message = format!("sandbox \"{name}\" doesn't exist or you don't have access to it");
+    ApiError::new(ErrorCode::NotFound, message)
 }
 
-fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<T, E2bError> {
+fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(body).map_err(|error| E2bError::bad(format!("the request cannot be read: {error}")))
+    serde_json::from_slice(body).map_err(|error| invalid(format!("the request cannot be read: {error}")))
 }
 
 impl E2b {
@@ -163,32 +157,32 @@ impl E2b {
     }
 
     /// A sandbox of the caller that has not ended.
-    fn own(&self, caller: &Caller, name: &str) -> Result<Arc<Session>, E2bError> {
+    fn own(&self, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
         let found = plain_id(name).and_then(|id| self.sandboxes.find(caller, &id));
         found
             .filter(|session| session.state() != State::Ended)
-            .ok_or_else(|| E2bError::no_sandbox(name))
+            .ok_or_else(|| no_sandbox(name))
     }
 
     /// A lifetime in seconds, within what this server allows.
-    fn bounded(&self, seconds: u64) -> Result<Duration, E2bError> {
+    fn bounded(&self, seconds: u64) -> Result<Duration, ApiError> {
         let longest = self.longest.as_secs();
         match seconds <= longest {
             true => Ok(Duration::from_secs(seconds)),
-            false => Err(E2bError::bad(format!("Timeout cannot be greater than {longest} seconds"))),
+            false => Err(invalid(format!("Timeout cannot be greater than {longest} seconds"))),
         }
     }
 }
 
 pub(super) async fn info(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Value>, E2bError> {
-    let session = e2b.own(&caller, &name)?;
-    let mut detail = e2b.detail(&session);
-    detail["envdAccessToken"] = json!(e2b.tokens.access(session.id()));
-    detail["domain"] = json!(e2b.domain);
+) -> Result<Json<Value>, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
+    let mut detail = state.e2b.detail(&session);
+    detail["envdAccessToken"] = json!(state.e2b.tokens.access(session.id()));
+    detail["domain"] = json!(state.e2b.domain);
     detail["allowInternetAccess"] = json!(false);
     let on_timeout = if session.spec.pause_at_end { "pause" } else { "kill" };
     detail["lifecycle"] = json!({"onTimeout": on_timeout, "autoResume": false});
@@ -196,12 +190,12 @@ pub(super) async fn info(
 }
 
 pub(super) async fn list(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<Response, E2bError> {
-    let (sessions, next) = page(e2b.sandboxes.of(&caller), &query)?;
-    let told: Vec<Value> = sessions.iter().map(|session| e2b.detail(session)).collect();
+) -> Result<Response, ApiError> {
+    let (sessions, next) = page(state.e2b.sandboxes.of(&caller), &query)?;
+    let told: Vec<Value> = sessions.iter().map(|session| state.e2b.detail(session)).collect();
     let mut response = Json(told).into_response();
     if let Some(next) = next.and_then(|next| next.parse().ok()) {
         response.headers_mut().insert("X-Next-Token", next);
@@ -210,39 +204,39 @@ pub(super) async fn list(
 }
 
 pub(super) async fn kill(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<StatusCode, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<StatusCode, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     session.end(EndReason::KilledByTenant);
     session.gone().await;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn set_timeout(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     body: Bytes,
-) -> Result<StatusCode, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<StatusCode, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
-    let seconds = call.timeout.ok_or_else(|| E2bError::bad("the request has no `timeout`"))?;
-    let long = e2b.bounded(seconds)?;
-    session.set_lifetime(long).map_err(|_| E2bError::no_sandbox(&name))?;
+    let seconds = call.timeout.ok_or_else(|| invalid("the request has no `timeout`"))?;
+    let long = state.e2b.bounded(seconds)?;
+    session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn connect(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     body: Bytes,
-) -> Result<Response, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<Response, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
-    let long = e2b.bounded(call.timeout.unwrap_or(DEFAULT_TIMEOUT))?;
+    let long = state.e2b.bounded(call.timeout.unwrap_or(DEFAULT_TIMEOUT))?;
     let status = match session.state() {
         State::Paused => {
             resume(&session, &name).await?;
@@ -250,25 +244,25 @@ pub(super) async fn connect(
         }
         State::Running | State::Ended => StatusCode::OK,
     };
-    session.extend_to(long).map_err(|_| E2bError::no_sandbox(&name))?;
-    Ok((status, Json(e2b.sandbox(&session))).into_response())
+    session.extend_to(long).map_err(|_| no_sandbox(&name))?;
+    Ok((status, Json(state.e2b.sandbox(&session))).into_response())
 }
 
 pub(super) async fn old_resume(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     body: Bytes,
-) -> Result<Response, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<Response, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
-    let long = e2b.bounded(call.timeout.unwrap_or(OLD_TIMEOUT))?;
+    let long = state.e2b.bounded(call.timeout.unwrap_or(OLD_TIMEOUT))?;
     resume(&session, &name).await?;
-    session.set_lifetime(long).map_err(|_| E2bError::no_sandbox(&name))?;
-    Ok((StatusCode::CREATED, Json(e2b.sandbox(&session))).into_response())
+    session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
+    Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
 }
 
-async fn resume(session: &Session, name: &str) -> Result<(), E2bError> {
+async fn resume(session: &Session, name: &str) -> Result<(), ApiError> {
     match session.resume().await {
         Ok(()) => Ok(()),
         Err(error) => Err(turn_refused(&error, name)),
@@ -276,32 +270,32 @@ async fn resume(session: &Session, name: &str) -> Result<(), E2bError> {
 }
 
 pub(super) async fn pause(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<StatusCode, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<StatusCode, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     match session.pause().await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(turn_refused(&error, &name)),
     }
 }
 
-fn turn_refused(error: &SessionError, name: &str) -> E2bError {
+fn turn_refused(error: &SessionError, name: &str) -> ApiError {
     match error {
-        SessionError::Refused(Refused::HasEnded(_)) => E2bError::no_sandbox(name),
-        SessionError::Refused(refused) => E2bError::new(StatusCode::CONFLICT, refused.to_string()),
-        SessionError::Engine(_) => E2bError::new(StatusCode::INTERNAL_SERVER_ERROR, "the sandbox could not do it"),
+        SessionError::Refused(Refused::HasEnded(_)) => no_sandbox(name),
+        SessionError::Refused(refused) => ApiError::new(ErrorCode::Conflict, refused.to_string()),
+        SessionError::Engine(_) => ApiError::new(ErrorCode::Internal, "the sandbox could not do it"),
     }
 }
 
 /// One sample: what it uses now.
 pub(super) async fn metrics(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Value>, E2bError> {
-    let session = e2b.own(&caller, &name)?;
+) -> Result<Json<Value>, ApiError> {
+    let session = state.e2b.own(&caller, &name)?;
     if session.state() == State::Paused {
         return Ok(Json(json!([])));
     }
@@ -323,48 +317,48 @@ pub(super) async fn metrics(
 
 /// What another tier can do and this one cannot.
 pub(super) async fn not_in_this_tier(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<StatusCode, E2bError> {
-    e2b.own(&caller, &name)?;
+) -> Result<StatusCode, ApiError> {
+    state.e2b.own(&caller, &name)?;
     let message = "snapshots and forks are not in the tier `jail`; the tiers gvisor and microvm are planned for them";
-    Err(E2bError::new(StatusCode::NOT_IMPLEMENTED, message))
+    Err(ApiError::new(ErrorCode::NotSupported, message))
 }
 
 pub(super) async fn no_snapshots(_caller: Caller) -> Json<Value> {
     Json(json!([]))
 }
 
-pub(super) async fn no_snapshot(_caller: Caller, Path(name): Path<String>) -> E2bError {
-    E2bError::new(StatusCode::NOT_FOUND, format!("there is no snapshot '{name}'"))
+pub(super) async fn no_snapshot(_caller: Caller, Path(name): Path<String>) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("there is no snapshot '{name}'"))
 }
 
 /// Only saying again what holds anyhow is possible: nothing goes out.
 pub(super) async fn network(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
     body: Bytes,
-) -> Result<StatusCode, E2bError> {
-    e2b.own(&caller, &name)?;
+) -> Result<StatusCode, ApiError> {
+    state.e2b.own(&caller, &name)?;
     let call: Value = read(&body)?;
     let opens = call.get("allowOut").is_some_and(|allow| allow.as_array().is_none_or(|list| !list.is_empty()))
         || call.get("allow_internet_access") == Some(&json!(true));
     match opens {
-        true => Err(E2bError::bad("access to the network cannot be had on this server")),
+        true => Err(invalid("access to the network cannot be had on this server")),
         false => Ok(StatusCode::NO_CONTENT),
     }
 }
 
 pub(super) async fn template_alias(
-    Extract(e2b): Extract<Arc<E2b>>,
+    Extract(state): Extract<AppState>,
     _caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Value>, E2bError> {
-    let known = template(&name).is_none_or(|name| e2b.sandboxes.has_template(&name));
+) -> Result<Json<Value>, ApiError> {
+    let known = template(&name).is_none_or(|name| state.e2b.sandboxes.has_template(&name));
     match known {
         true => Ok(Json(json!({"templateID": name, "public": true}))),
-        false => Err(E2bError::new(StatusCode::NOT_FOUND, format!("there is no template '{name}'"))),
+        false => Err(ApiError::new(ErrorCode::NotFound, format!("there is no template '{name}'"))),
     }
 }

@@ -1,16 +1,19 @@
 //! `/files`: files of a sandbox, streamed both ways, by token or by a signed address.
 
 use super::E2b;
-use super::error::{E2bError, lost};
-use super::route::{ACCESS, Inside, Lost, Unchecked, unauthorized, word};
+use super::connect::invalid;
+use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
-use atoll_engine::session::{Refused, Session, State};
+use atoll_engine::session::{Session, State as Life};
 use atoll_engine::{EngineError, Upload};
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Multipart, Query, Request};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{FromRequest, Multipart, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Deserialize;
@@ -35,36 +38,36 @@ pub(super) struct FileQuery {
     signature_expiration: Option<String>,
 }
 
-impl From<Refused> for E2bError {
-    fn from(_: Refused) -> Self {
-        Self::new(StatusCode::BAD_GATEWAY, "The sandbox was not found")
-    }
-}
-
 /// A request for files whose right to it was checked.
 struct Allowed {
     session: Arc<Session>,
     query: FileQuery,
 }
 
-async fn allowed(e2b: &Arc<E2b>, request: Request, operation: &str) -> Result<(Allowed, Request), Response> {
-    let (mut parts, body) = request.into_parts();
-    let query = Query::<FileQuery>::try_from_uri(&parts.uri)
-        .map_err(|error| E2bError::bad(error.to_string()).into_response())?
-        .0;
-    let named = Unchecked::from_request_parts(&mut parts, e2b).await;
-    let session = match (named, &query.signature) {
-        (Ok(Unchecked(Inside { session })), _) => {
-            let shown = word(&parts.headers, ACCESS);
-            check(e2b, &session, shown, &query, operation).map_err(IntoResponse::into_response)?;
+/// Who may read or write which file: by the sandbox's token, or by an address that was signed with it.
+fn allowed(state: &AppState, headers: &HeaderMap, uri: &Uri, operation: &str) -> Result<Allowed, ApiError> {
+    let query = Query::<FileQuery>::try_from_uri(uri).map_err(|error| invalid(error.body_text()))?.0;
+    let session = match (named(&state.e2b, headers), &query.signature) {
+        (Ok(session), _) => {
+            check(&state.e2b, &session, word(headers, ACCESS), &query, operation)?;
             session
         }
-        (Err(Lost(answer)), None) => return Err(answer),
-        (Err(_), Some(_)) => signed_for(e2b, &query, operation).map_err(IntoResponse::into_response)?,
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(_)) => signed_for(&state.e2b, &query, operation)?,
     };
-    check_user(&query).map_err(IntoResponse::into_response)?;
-    let request = Request::from_parts(parts, body);
-    Ok((Allowed { session, query }, request))
+    check_user(&query)?;
+    Ok(Allowed { session, query })
+}
+
+/// The check of the route's table.
+pub(super) fn may_read(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let allowed = allowed(state, &parts.headers, &parts.uri, "read")?;
+    owner(state, &allowed.session)
+}
+
+pub(super) fn may_write(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let allowed = allowed(state, &parts.headers, &parts.uri, "write")?;
+    owner(state, &allowed.session)
 }
 
 /// A token is enough; without one the address must be signed.
@@ -74,7 +77,7 @@ fn check(
     shown: Option<&str>,
     query: &FileQuery,
     operation: &str,
-) -> Result<(), E2bError> {
+) -> Result<(), ApiError> {
     match (shown, &query.signature) {
         (Some(token), _) if e2b.tokens.is_access(session.id(), token) => Ok(()),
         (Some(_), None) => Err(unauthorized()),
@@ -87,7 +90,7 @@ fn check(
 }
 
 /// An address that names no sandbox: the one whose token has signed it.
-fn signed_for(e2b: &E2b, query: &FileQuery, operation: &str) -> Result<Arc<Session>, E2bError> {
+fn signed_for(e2b: &E2b, query: &FileQuery, operation: &str) -> Result<Arc<Session>, ApiError> {
     let signature = query.signature.as_deref().unwrap_or_default();
     let asked = signed(query, operation);
     let mut live = e2b.sandboxes.live().into_iter();
@@ -106,7 +109,7 @@ fn signed<'a>(query: &'a FileQuery, operation: &'a str) -> Signed<'a> {
     }
 }
 
-fn check_expiration(query: &FileQuery) -> Result<(), E2bError> {
+fn check_expiration(query: &FileQuery) -> Result<(), ApiError> {
     let Some(text) = &query.signature_expiration else { return Ok(()) };
     let until: u64 = text.parse().map_err(|_| denied("invalid signature expiration"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -116,32 +119,29 @@ fn check_expiration(query: &FileQuery) -> Result<(), E2bError> {
     }
 }
 
-fn check_user(query: &FileQuery) -> Result<(), E2bError> {
+fn check_user(query: &FileQuery) -> Result<(), ApiError> {
     match query.username.as_deref() {
         None | Some("" | USER) => Ok(()),
         Some(other) => Err(denied(&format!("there is no user '{other}' in the sandbox; the one user is '{USER}'"))),
     }
 }
 
-fn denied(message: &str) -> E2bError {
-    E2bError::new(StatusCode::UNAUTHORIZED, message)
+fn denied(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unauthenticated, message)
 }
 
-pub(super) async fn download(
-    axum::extract::State(e2b): axum::extract::State<Arc<E2b>>,
-    request: Request,
-) -> Result<Response, Response> {
-    let (allowed, _) = allowed(&e2b, request, "read").await?;
+pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
     let path = allowed.query.path.unwrap_or_default();
-    let _using = allowed.session.begin_use().map_err(|_| lost(allowed.session.id().as_str()))?;
-    let open = allowed.session.sandbox.read(&path).await.map_err(|e| E2bError::from(e).into_response())?;
+    let _using = allowed.session.begin_use()?;
+    let open = allowed.session.sandbox.read(&path).await?;
     let size = open.size;
     let mut file = tokio::fs::File::from_std(open.file);
     file.set_max_buf_size(PIECE);
     // Not more than was promised, if it grows meanwhile.
     let body = Body::from_stream(ReaderStream::with_capacity(file.take(size), PIECE));
     let name = open.path.rsplit('/').next().unwrap_or_default();
-    let disposition = format!("inline; filename*=utf-8''{}", crate::api::percent(name));
+    let disposition = format!("inline; filename*=utf-8''{}", percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC));
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),
@@ -151,21 +151,18 @@ pub(super) async fn download(
     Ok((headers, body).into_response())
 }
 
-pub(super) async fn upload(
-    axum::extract::State(e2b): axum::extract::State<Arc<E2b>>,
-    request: Request,
-) -> Result<Json<Vec<Value>>, Response> {
-    let (allowed, request) = allowed(&e2b, request, "write").await?;
-    let _using = allowed.session.begin_use().map_err(|_| lost(allowed.session.id().as_str()))?;
+pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
+    let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
+    let _using = allowed.session.begin_use()?;
     let written = take(&allowed, request).await;
     match (written, allowed.session.state()) {
         (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
-        (Err(_), State::Ended) => Err(lost(allowed.session.id().as_str())),
-        (Err(error), _) => Err(error.into_response()),
+        (Err(_), Life::Ended) => Err(lost()),
+        (Err(error), _) => Err(error),
     }
 }
 
-async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, E2bError> {
+async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiError> {
     let metadata = metadata(request.headers())?;
     let kind = word(request.headers(), header::CONTENT_TYPE.as_str()).unwrap_or_default().to_owned();
     if kind.starts_with("multipart/form-data") {
@@ -173,9 +170,9 @@ async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, E2bErro
     }
     if !kind.starts_with("application/octet-stream") {
         let message = "the content type must be multipart/form-data or application/octet-stream";
-        return Err(E2bError::bad(message));
+        return Err(invalid(message));
     }
-    let path = allowed.query.path.as_deref().ok_or_else(|| E2bError::bad("the query has no path"))?;
+    let path = allowed.query.path.as_deref().ok_or_else(|| invalid("the query has no path"))?;
     let upload = begin(&allowed.session, path, metadata).await?;
     let pieces: BodyDataStream = request.into_body().into_data_stream();
     Ok(vec![fill(upload, pieces).await?])
@@ -186,10 +183,10 @@ async fn take_parts(
     allowed: &Allowed,
     request: Request,
     metadata: BTreeMap<String, String>,
-) -> Result<Vec<Entry>, E2bError> {
-    let broken = |error: axum::extract::multipart::MultipartError| E2bError::bad(error.body_text());
+) -> Result<Vec<Entry>, ApiError> {
+    let broken = |error: axum::extract::multipart::MultipartError| invalid(error.body_text());
     let parts = Multipart::from_request(request, &()).await;
-    let mut parts = parts.map_err(|error| E2bError::bad(error.body_text()))?;
+    let mut parts = parts.map_err(|error| invalid(error.body_text()))?;
     let mut written = Vec::new();
     while let Some(part) = parts.next_field().await.map_err(broken)? {
         if part.name() != Some("file") {
@@ -197,12 +194,12 @@ async fn take_parts(
         }
         let named = part.file_name().map(|name| name.replace("%22", "\""));
         let path = allowed.query.path.clone().or(named);
-        let path = path.ok_or_else(|| E2bError::bad("a part has no file name and the query no path"))?;
+        let path = path.ok_or_else(|| invalid("a part has no file name and the query no path"))?;
         let upload = begin(&allowed.session, &path, metadata.clone()).await?;
         written.push(fill(upload, part).await?);
     }
     match written.is_empty() {
-        true => Err(E2bError::bad("there is no part named `file`")),
+        true => Err(invalid("there is no part named `file`")),
         false => Ok(written),
     }
 }
@@ -211,19 +208,19 @@ async fn begin<'a>(
     session: &'a Session,
     path: &str,
     metadata: BTreeMap<String, String>,
-) -> Result<Upload<'a>, E2bError> {
-    session.sandbox.write(path, metadata).await.map_err(E2bError::from)
+) -> Result<Upload<'a>, ApiError> {
+    Ok(session.sandbox.write(path, metadata).await?)
 }
 
 /// Moves the bytes; what breaks off leaves nothing behind.
 async fn fill<E>(
     mut upload: Upload<'_>,
     mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
-) -> Result<Entry, E2bError> {
+) -> Result<Entry, ApiError> {
     while let Some(piece) = pieces.next().await {
         let Ok(piece) = piece else {
             upload.abort().await?;
-            return Err(E2bError::bad("the upload broke off; nothing was written"));
+            return Err(invalid("the upload broke off; nothing was written"));
         };
         let pushed: Result<(), EngineError> = upload.push(&piece).await;
         pushed?;
@@ -244,11 +241,11 @@ fn told(entry: &Entry) -> Value {
 }
 
 /// `X-Metadata-<key>: <value>`; keys in lower case.
-fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, E2bError> {
+fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, ApiError> {
     let mut found = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(METADATA) {
-            let value = value.to_str().map_err(|_| E2bError::bad(format!("metadata `{key}` is not plain text")))?;
+            let value = value.to_str().map_err(|_| invalid(format!("metadata `{key}` is not plain text")))?;
             found.insert(key.to_owned(), value.to_owned());
         }
     }

@@ -1,8 +1,8 @@
 //! `filesystem.Filesystem`: what is in a sandbox, moved, made, removed and watched. The agent inside does it.
 
-use super::connect::{Code, Item, RpcError, failed_stream, one_envelope, stream, unary};
+use super::connect::{Item, failed_stream, one_envelope, stream, unary};
 use super::route::Inside;
-use super::watchers::Watchers;
+use crate::api::{ApiError, AppState, ErrorCode};
 use crate::clock::rfc3339_nanos;
 use atoll_core::wire::agent::{Change, ChangeKind, Entry, EntryKind};
 use atoll_engine::session::Session;
@@ -10,7 +10,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct PathCall {
     watcher_id: String,
 }
 
-type Answer = Result<Json<Value>, RpcError>;
+type Answer = Result<Json<Value>, ApiError>;
 
 pub(super) async fn stat(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
@@ -74,7 +74,7 @@ pub(super) async fn watch_dir(inside: Inside, headers: HeaderMap, body: Bytes) -
     }
 }
 
-async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<Response, RpcError> {
+async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
     let call: PathCall = one_envelope(headers, body)?;
     drop(inside.session.begin_use()?);
     let watch = inside.session.sandbox.watch(&call.path, call.recursive).await?;
@@ -105,7 +105,7 @@ impl Follow {
             None if self.session.end_reason().is_some() => Some(Item::Lost),
             None => {
                 self.watch = None;
-                Some(Item::Error(RpcError::new(Code::ResourceExhausted, "changes came too fast; watch again")))
+                Some(Item::Error(ApiError::new(ErrorCode::QuotaExceeded, "changes came too fast; watch again")))
             }
         }
     }
@@ -120,24 +120,24 @@ impl Drop for Follow {
     }
 }
 
-pub(super) async fn create_watcher(State(watchers): State<Arc<Watchers>>, inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     drop(inside.session.begin_use()?);
     let watch = inside.session.sandbox.watch(&call.path, call.recursive).await?;
-    let id = watchers.add(Arc::clone(&inside.session), watch, call.include_entry)?;
+    let id = state.e2b.watchers.add(Arc::clone(&inside.session), watch, call.include_entry)?;
     Ok(Json(json!({"watcherId": id})))
 }
 
-pub(super) async fn watcher_events(State(watchers): State<Arc<Watchers>>, inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn watcher_events(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     // A round trip to the agent: what it saw before is here when it answers.
     inside.session.sandbox.stat("/").await?;
-    Ok(Json(json!({"events": watchers.take(inside.session.id(), &call.watcher_id)?})))
+    Ok(Json(json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?})))
 }
 
-pub(super) async fn remove_watcher(State(watchers): State<Arc<Watchers>>, inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
-    watchers.remove(inside.session.id(), &call.watcher_id)?;
+    state.e2b.watchers.remove(inside.session.id(), &call.watcher_id)?;
     Ok(Json(json!({})))
 }
 
@@ -196,12 +196,6 @@ fn permissions(entry: &Entry) -> String {
         _ => '-',
     });
     std::iter::once(first).chain(bits).collect()
-}
-
-impl IntoResponse for super::route::Lost {
-    fn into_response(self) -> Response {
-        self.0
-    }
 }
 
 #[cfg(test)]

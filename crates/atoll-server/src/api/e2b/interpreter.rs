@@ -2,8 +2,8 @@
 
 use super::E2b;
 use super::ascii::line;
-use super::error::lost;
-use super::route::{Inside, Interpreter};
+use super::route::Inside;
+use crate::api::AppState;
 use crate::clock::Timestamp;
 use atoll_core::execution::{CodeError, Execution, RichResult};
 use atoll_core::{ContextId, ExecutionId, Language};
@@ -41,8 +41,8 @@ struct ContextCall {
 type Refusal = (StatusCode, String);
 
 pub(super) async fn execute(
-    State(e2b): State<Arc<E2b>>,
-    Interpreter(inside): Interpreter,
+    State(state): State<AppState>,
+    inside: Inside,
     body: Bytes,
 ) -> Result<Response, Refusal> {
     let call: ExecuteCall = read(&body)?;
@@ -55,7 +55,7 @@ pub(super) async fn execute(
     let control = Control::default();
     let (lines, received) = mpsc::unbounded_channel();
     let run = Run {
-        e2b,
+        e2b: Arc::clone(&state.e2b),
         session: inside.session,
         lines,
         control: control.clone(),
@@ -142,7 +142,7 @@ struct Run {
 impl Run {
     async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>) {
         let request = Request {
-            id: ExecutionId::from_random(crate::random()),
+            id: ExecutionId::from_random(crate::random_bytes()),
             context,
             code: &code,
             env,
@@ -279,7 +279,7 @@ impl Decoder {
     }
 }
 
-pub(super) async fn create_context(Interpreter(inside): Interpreter, body: Bytes) -> Result<Json<Value>, Refusal> {
+pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, Refusal> {
     let call: ContextCall = read(&body)?;
     let language = language(call.language.as_deref().unwrap_or("python"))?;
     let _using = inside.session.begin_use().map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
@@ -305,13 +305,13 @@ fn told(context: &ContextInfo) -> Value {
     json!({"id": context.id, "language": context.language, "cwd": context.cwd})
 }
 
-pub(super) async fn list_contexts(Interpreter(inside): Interpreter) -> Json<Value> {
+pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
     let all = inside.session.sandbox.contexts().list();
     Json(all.iter().map(told).collect())
 }
 
 pub(super) async fn restart_context(
-    Interpreter(inside): Interpreter,
+    inside: Inside,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
@@ -321,7 +321,7 @@ pub(super) async fn restart_context(
 }
 
 pub(super) async fn remove_context(
-    Interpreter(inside): Interpreter,
+    inside: Inside,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;

@@ -1,6 +1,7 @@
 //! Which sandboxes a list shows: by state, metadata, template and start, newest first, in pages.
 
-use super::error::E2bError;
+use super::connect::invalid;
+use crate::api::ApiError;
 use crate::clock::Timestamp;
 use atoll_engine::session::{Session, State};
 use serde::Deserialize;
@@ -24,7 +25,7 @@ pub(super) struct ListQuery {
 pub(super) fn page(
     mut all: Vec<Arc<Session>>,
     query: &ListQuery,
-) -> Result<(Vec<Arc<Session>>, Option<String>), E2bError> {
+) -> Result<(Vec<Arc<Session>>, Option<String>), ApiError> {
     let wanted = Wanted::read(query)?;
     all.retain(|session| wanted.fits(session));
     all.sort_by(|a, b| (b.created, b.id()).cmp(&(a.created, a.id())));
@@ -42,9 +43,9 @@ pub(super) fn page(
 }
 
 /// A page begins with the sandbox that the token names. One that has ended meanwhile ends the list.
-fn position(all: &[Arc<Session>], token: &str) -> Result<usize, E2bError> {
+fn position(all: &[Arc<Session>], token: &str) -> Result<usize, ApiError> {
     if atoll_core::SandboxId::parse(token).is_none() {
-        return Err(E2bError::bad("the next token is not one of ours"));
+        return Err(invalid("the next token is not one of ours"));
     }
     let found = all.iter().position(|session| session.id().as_str() == token);
     Ok(found.unwrap_or(all.len()))
@@ -61,15 +62,15 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(query: &ListQuery) -> Result<Self, E2bError> {
+    fn read(query: &ListQuery) -> Result<Self, ApiError> {
         let states: Vec<&str> = query.state.as_deref().unwrap_or_default().split(',').filter(|s| !s.is_empty()).collect();
         if let Some(unknown) = states.iter().find(|state| !matches!(**state, "running" | "paused")) {
-            return Err(E2bError::bad(format!("there is no state '{unknown}'; use running or paused")));
+            return Err(invalid(format!("there is no state '{unknown}'; use running or paused")));
         }
         let oldest_first = match query.order.as_deref() {
             None | Some("" | "desc") => false,
             Some("asc") => true,
-            Some(other) => return Err(E2bError::bad(format!("there is no order '{other}'; use asc or desc"))),
+            Some(other) => return Err(invalid(format!("there is no order '{other}'; use asc or desc"))),
         };
         let after = query.started_after.as_deref().filter(|text| !text.is_empty());
         let started_after = after.map(str::parse).transpose();
@@ -78,7 +79,7 @@ impl Wanted {
             paused: states.is_empty() || states.contains(&"paused"),
             oldest_first,
             metadata: metadata(query.metadata.as_deref().unwrap_or_default()),
-            started_after: started_after.map_err(|error| E2bError::bad(format!("startedAfter: {error}")))?,
+            started_after: started_after.map_err(|error| invalid(format!("startedAfter: {error}")))?,
             template: query.template.clone().filter(|name| !name.is_empty()),
             limit: limit(query.limit.as_deref())?,
         })
@@ -98,11 +99,11 @@ impl Wanted {
     }
 }
 
-fn limit(text: Option<&str>) -> Result<usize, E2bError> {
+fn limit(text: Option<&str>) -> Result<usize, ApiError> {
     match text.filter(|text| !text.is_empty()).map(str::parse::<usize>) {
         None => Ok(MAX_PAGE),
         Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
-        Some(_) => Err(E2bError::bad(format!("limit must be 1 to {MAX_PAGE}"))),
+        Some(_) => Err(invalid(format!("limit must be 1 to {MAX_PAGE}"))),
     }
 }
 

@@ -1,18 +1,16 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
 use super::E2b;
-use super::error::lost;
-use super::route::{ENVD_PORT, INTERPRETER_PORT, of_host, running};
+use super::route::{ENVD_PORT, INTERPRETER_PORT, lost, of_host, running};
+use crate::api::{ApiError, AppState, ErrorCode};
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper_util::rt::TokioIo;
-use serde_json::json;
-use std::sync::Arc;
 
 /// Meant for the next hop only.
 const HOPS: [HeaderName; 6] = [
@@ -25,19 +23,22 @@ const HOPS: [HeaderName; 6] = [
 ];
 
 /// Requests whose host names a port of a sandbox go there; all others go on.
-pub(super) async fn by_host(State(e2b): State<Arc<E2b>>, request: Request, next: Next) -> Response {
+pub(super) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
     match of_host(request.headers()) {
         Some((port, _)) if port == ENVD_PORT || port == INTERPRETER_PORT => next.run(request).await,
-        Some((port, name)) => forward(&e2b, port, &name, request).await.unwrap_or_else(|answer| answer),
+        Some((port, name)) => {
+            let forwarded = forward(&state.e2b, port, &name, request).await;
+            forwarded.unwrap_or_else(|error| super::error::render_api(&error))
+        },
         None => next.run(request).await,
     }
 }
 
-async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, Response> {
-    let session = running(e2b, name).ok_or_else(|| lost(name))?;
-    let _using = session.begin_use().map_err(|_| lost(name))?;
-    let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error, name, port))?;
-    let broken = |_| (StatusCode::BAD_GATEWAY, "the server in the sandbox broke off").into_response();
+async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
+    let session = running(e2b, name).ok_or_else(|| lost())?;
+    let _using = session.begin_use().map_err(|_| lost())?;
+    let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
+    let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     tokio::spawn(connection.with_upgrades());
     let upgrade = request.headers().get(header::UPGRADE).is_some().then(|| hyper::upgrade::on(&mut request));
@@ -76,12 +77,11 @@ async fn join(ours: hyper::upgrade::OnUpgrade, theirs: hyper::upgrade::OnUpgrade
     }
 }
 
-fn closed(error: &EngineError, name: &str, port: u16) -> Response {
-    let not_open = matches!(error, EngineError::Jail(JailError::Refused { why: Refusal::NotListening, .. }));
-    if !not_open {
-        return lost(name);
+fn closed(error: &EngineError) -> ApiError {
+    match error {
+        EngineError::Jail(JailError::Refused { why: Refusal::NotListening, .. }) => {
+            ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open")
+        }
+        _ => lost(),
     }
-    let message = "The sandbox is running but port is not open";
-    let body = json!({"sandboxId": name, "message": message, "port": port, "code": 502});
-    (StatusCode::BAD_GATEWAY, axum::Json(body)).into_response()
 }

@@ -1,6 +1,7 @@
 //! `process.Process`: commands and terminals. They go on when a client disconnects; whoever comes later listens again.
 
-use super::connect::{Code, EnvelopeReader, Item, RpcError, failed_stream, one_envelope, stream, unary};
+use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope, stream, unary};
+use crate::api::{ApiError, ErrorCode};
 use super::route::{Inside, word};
 use atoll_core::wire::agent::TerminalSize;
 use atoll_engine::session::Session;
@@ -83,7 +84,7 @@ struct Input {
     pty: Option<String>,
 }
 
-type Answer = Result<Json<Value>, RpcError>;
+type Answer = Result<Json<Value>, ApiError>;
 
 pub(super) async fn start(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
     match begin(&inside, &headers, &body).await {
@@ -92,7 +93,7 @@ pub(super) async fn start(inside: Inside, headers: HeaderMap, body: Bytes) -> Re
     }
 }
 
-async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc<Command>, Listener), RpcError> {
+async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc<Command>, Listener), ApiError> {
     let call: StartCall = one_envelope(headers, body)?;
     let _using = inside.session.begin_use()?;
     let terminal = call.pty.map(|pty| pty.size.unwrap_or(PtySize { cols: 80, rows: 24 }).into());
@@ -114,9 +115,9 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc
 }
 
 /// The client's time limit is the command's: it is killed then.
-fn lifetime(headers: &HeaderMap) -> Result<Option<Duration>, RpcError> {
+fn lifetime(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
     let Some(text) = word(headers, "connect-timeout-ms") else { return Ok(None) };
-    let millis: u64 = text.parse().map_err(|_| RpcError::invalid("Connect-Timeout-Ms is not a number"))?;
+    let millis: u64 = text.parse().map_err(|_| invalid("Connect-Timeout-Ms is not a number"))?;
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
@@ -202,21 +203,21 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-fn find(session: &Session, selector: &Selector) -> Result<Arc<Command>, RpcError> {
+fn find(session: &Session, selector: &Selector) -> Result<Arc<Command>, ApiError> {
     let commands = session.sandbox.commands();
     match (selector.pid, &selector.tag) {
         (Some(pid), _) => commands.find(pid).ok_or_else(|| unknown(&format!("pid {pid}"))),
         (None, Some(tag)) => commands.find_by_tag(tag).ok_or_else(|| unknown(&format!("tag {tag}"))),
-        (None, None) => Err(RpcError::invalid("the process is not named")),
+        (None, None) => Err(invalid("the process is not named")),
     }
 }
 
-fn unknown(name: &str) -> RpcError {
-    RpcError::new(Code::NotFound, format!("process with {name} not found"))
+fn unknown(name: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("process with {name} not found"))
 }
 
 /// One that still runs.
-fn alive(session: &Session, selector: &Selector) -> Result<Arc<Command>, RpcError> {
+fn alive(session: &Session, selector: &Selector) -> Result<Arc<Command>, ApiError> {
     let command = find(session, selector)?;
     match command.end() {
         None => Ok(command),
@@ -250,18 +251,18 @@ pub(super) async fn send_input(inside: Inside, body: Bytes) -> Answer {
     Ok(Json(json!({})))
 }
 
-async fn feed(command: &Command, input: Option<Input>) -> Result<(), RpcError> {
-    let input = input.ok_or_else(|| RpcError::invalid("there is no input"))?;
+async fn feed(command: &Command, input: Option<Input>) -> Result<(), ApiError> {
+    let input = input.ok_or_else(|| invalid("there is no input"))?;
     let text = match (input.pty, input.stdin, command.info.spec.terminal) {
         (Some(text), _, Some(_)) | (None, Some(text), None) => text,
-        (Some(_), _, None) => return Err(RpcError::invalid("this process has no terminal")),
-        (None, Some(_), Some(_)) => return Err(RpcError::invalid("a terminal takes `pty` input")),
-        (None, None, _) => return Err(RpcError::invalid("there is no input")),
+        (Some(_), _, None) => return Err(invalid("this process has no terminal")),
+        (None, Some(_), Some(_)) => return Err(invalid("a terminal takes `pty` input")),
+        (None, None, _) => return Err(invalid("there is no input")),
     };
-    let bytes = STANDARD.decode(text).map_err(|_| RpcError::invalid("the input is not base64"))?;
+    let bytes = STANDARD.decode(text).map_err(|_| invalid("the input is not base64"))?;
     match command.write(&bytes).await? {
         true => Ok(()),
-        false => Err(RpcError::new(Code::Internal, "the process reads no input: stdin is closed or not enabled")),
+        false => Err(ApiError::new(ErrorCode::Internal, "the process reads no input: stdin is closed or not enabled")),
     }
 }
 
@@ -289,18 +290,18 @@ struct InputData {
     input: Option<Input>,
 }
 
-async fn take_input(inside: &Inside, body: Body) -> Result<(), RpcError> {
+async fn take_input(inside: &Inside, body: Body) -> Result<(), ApiError> {
     let mut pieces = body.into_data_stream();
     let mut reader = EnvelopeReader::default();
     let mut command = None;
     while let Some(piece) = pieces.next().await {
-        reader.feed(&piece.map_err(|_| RpcError::invalid("the input broke off"))?);
+        reader.feed(&piece.map_err(|_| invalid("the input broke off"))?);
         while let Some(message) = reader.next()? {
             let message: InputMessage = unary(&message)?;
             match (message.start, message.data, &command) {
                 (Some(start), _, _) => command = Some(alive(&inside.session, &start.process)?),
                 (None, Some(data), Some(command)) => feed(command, data.input).await?,
-                (None, Some(_), None) => return Err(RpcError::invalid("the first message must name the process")),
+                (None, Some(_), None) => return Err(invalid("the first message must name the process")),
                 (None, None, _) => {}
             }
         }
@@ -316,7 +317,7 @@ pub(super) async fn send_signal(inside: Inside, body: Bytes) -> Answer {
         Some(Value::String(name)) if name == "SIGNAL_SIGTERM" => 15,
         Some(Value::Number(number)) if number.as_i64() == Some(9) => 9,
         Some(Value::Number(number)) if number.as_i64() == Some(15) => 15,
-        _ => return Err(RpcError::invalid("the signal must be SIGNAL_SIGKILL or SIGNAL_SIGTERM")),
+        _ => return Err(invalid("the signal must be SIGNAL_SIGKILL or SIGNAL_SIGTERM")),
     };
     match command.signal(signal) {
         true => Ok(Json(json!({}))),
@@ -328,11 +329,11 @@ pub(super) async fn close_stdin(inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
     let command = alive(&inside.session, &call.process)?;
     if command.info.spec.terminal.is_some() {
-        return Err(RpcError::invalid("a terminal's input cannot be closed; send it the end-of-file character"));
+        return Err(invalid("a terminal's input cannot be closed; send it the end-of-file character"));
     }
     match command.close_stdin().await {
         true => Ok(Json(json!({}))),
-        false => Err(RpcError::new(Code::FailedPrecondition, "stdin is not enabled or closed already")),
+        false => Err(ApiError::new(ErrorCode::Conflict, "stdin is not enabled or closed already")),
     }
 }
 
@@ -342,7 +343,7 @@ pub(super) async fn update(inside: Inside, body: Bytes) -> Answer {
     if let Some(size) = call.pty.and_then(|pty| pty.size)
         && !command.resize(size.into()).await
     {
-        return Err(RpcError::new(Code::FailedPrecondition, "this process has no terminal"));
+        return Err(ApiError::new(ErrorCode::Conflict, "this process has no terminal"));
     }
     Ok(Json(json!({})))
 }

@@ -1,13 +1,14 @@
 //! Which sandbox a request is for, and whether it may: by header, or by the name of the host.
 
 use super::E2b;
-use super::error::{E2bError, lost};
+use super::connect::invalid;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::auth::Caller;
 use atoll_core::SandboxId;
 use atoll_engine::session::{Session, State};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, header};
 use std::sync::Arc;
 
 pub(super) const ACCESS: &str = "x-access-token";
@@ -18,71 +19,68 @@ pub(super) const ENVD_PORT: u16 = 49983;
 /// And the code interpreter.
 pub(super) const INTERPRETER_PORT: u16 = 49999;
 
-/// The sandbox of a request that has shown the sandbox's access token. It runs.
+/// The running sandbox that a request names. Whether it may was checked before, by one of the functions below.
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) session: Arc<Session>,
 }
 
-/// The same for the interpreter, whose clients show either token.
-#[derive(Debug)]
-pub(super) struct Interpreter(pub(super) Inside);
+impl FromRequestParts<AppState> for Inside {
+    type Rejection = ApiError;
 
-/// The sandbox of a request that has shown nothing yet.
-#[derive(Debug)]
-pub(super) struct Unchecked(pub(super) Inside);
-
-/// An answer instead of a sandbox.
-#[derive(Debug)]
-pub(super) struct Lost(pub(super) Response);
-
-impl FromRequestParts<Arc<E2b>> for Unchecked {
-    type Rejection = Lost;
-
-    async fn from_request_parts(parts: &mut Parts, e2b: &Arc<E2b>) -> Result<Self, Lost> {
-        let name = named(&parts.headers).ok_or_else(|| {
-            let message = "no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which";
-            Lost(E2bError::bad(message).into_response())
-        })?;
-        match running(e2b, &name) {
-            Some(session) => Ok(Self(Inside { session })),
-            None => Err(Lost(lost(&name))),
-        }
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let session = named(&state.e2b, &parts.headers)?;
+        Ok(Self { session })
     }
 }
 
-impl FromRequestParts<Arc<E2b>> for Inside {
-    type Rejection = Lost;
+/// For what tells no more than whether a sandbox runs.
+pub(super) fn is_there(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    owner(state, &session)
+}
 
-    async fn from_request_parts(parts: &mut Parts, e2b: &Arc<E2b>) -> Result<Self, Lost> {
-        let Unchecked(inside) = Unchecked::from_request_parts(parts, e2b).await?;
-        let shown = word(&parts.headers, ACCESS).unwrap_or_default();
-        if e2b.tokens.is_access(inside.session.id(), shown) {
-            return Ok(inside);
-        }
-        Err(Lost(unauthorized().into_response()))
+/// With the sandbox's access token.
+pub(super) fn by_access(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    let shown = word(&parts.headers, ACCESS).unwrap_or_default();
+    match state.e2b.tokens.is_access(session.id(), shown) {
+        true => owner(state, &session),
+        false => Err(unauthorized()),
     }
 }
 
-impl FromRequestParts<Arc<E2b>> for Interpreter {
-    type Rejection = Lost;
-
-    async fn from_request_parts(parts: &mut Parts, e2b: &Arc<E2b>) -> Result<Self, Lost> {
-        let Unchecked(inside) = Unchecked::from_request_parts(parts, e2b).await?;
-        let id = inside.session.id();
-        let access = word(&parts.headers, ACCESS).is_some_and(|shown| e2b.tokens.is_access(id, shown));
-        let traffic = word(&parts.headers, TRAFFIC).is_some_and(|shown| e2b.tokens.is_traffic(id, shown));
-        if access || traffic {
-            return Ok(Self(inside));
-        }
-        let message = "unauthorized access, please provide a valid access token";
-        Err(Lost((StatusCode::UNAUTHORIZED, message).into_response()))
+/// With either token: clients of the interpreter do not always show the first.
+pub(super) fn by_either(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    let (tokens, id) = (&state.e2b.tokens, session.id());
+    let access = word(&parts.headers, ACCESS).is_some_and(|shown| tokens.is_access(id, shown));
+    let traffic = word(&parts.headers, TRAFFIC).is_some_and(|shown| tokens.is_traffic(id, shown));
+    match access || traffic {
+        true => owner(state, &session),
+        false => Err(unauthorized()),
     }
 }
 
-pub(super) fn unauthorized() -> E2bError {
+/// Work in a sandbox counts for who made it.
+pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiError> {
+    let owner = state.e2b.sandboxes.owner(session.id());
+    owner.ok_or_else(|| lost())
+}
+
+pub(super) fn unauthorized() -> ApiError {
     let message = "unauthorized access, please provide a valid access token or method signing if supported";
-    E2bError::new(StatusCode::UNAUTHORIZED, message)
+    ApiError::new(ErrorCode::Unauthenticated, message)
+}
+
+/// The running sandbox that the headers name.
+pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
+    let by_header = word(headers, ID).map(str::to_owned);
+    let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
+    let name = name.ok_or_else(|| {
+        invalid("no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which")
+    })?;
+    running(e2b, &name).ok_or_else(|| lost())
 }
 
 /// A sandbox that runs, by the id as a client writes it: perhaps with a suffix of older days.
@@ -91,14 +89,14 @@ pub(super) fn running(e2b: &E2b, name: &str) -> Option<Arc<Session>> {
     (session.state() == State::Running).then_some(session)
 }
 
+/// In this dialect's words: 502, by which its clients know that a sandbox is gone.
+pub(super) fn lost() -> ApiError {
+    ApiError::new(ErrorCode::Ended, "The sandbox was not found")
+}
+
 /// Older clients send `<id>-<client id>`.
 pub(super) fn plain_id(name: &str) -> Option<SandboxId> {
     SandboxId::parse(name.split('-').next().unwrap_or_default())
-}
-
-fn named(headers: &HeaderMap) -> Option<String> {
-    let by_header = word(headers, ID).map(str::to_owned);
-    by_header.or_else(|| of_host(headers).map(|(_, id)| id))
 }
 
 /// `<port>-<id>.<domain>`: the port and the id that a host name carries.

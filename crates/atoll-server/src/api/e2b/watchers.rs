@@ -1,6 +1,6 @@
 //! Watches whose changes are fetched later instead of streamed: what Python's synchronous client uses.
 
-use super::connect::{Code, RpcError};
+use crate::api::{ApiError, ErrorCode};
 use super::filesystem::change;
 use atoll_core::SandboxId;
 use atoll_engine::Watch;
@@ -33,14 +33,14 @@ impl Watchers {
         session: Arc<Session>,
         watch: Watch,
         include_entry: bool,
-    ) -> Result<String, RpcError> {
-        let id = crate::random_hex(16);
+    ) -> Result<String, ApiError> {
+        let id = hex();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let changes = Arc::new(Mutex::new(VecDeque::new()));
         let mut all = lock(&self.all);
         if all.keys().filter(|(owner, _)| owner == session.id()).count() >= MAX_EACH {
             let message = format!("a sandbox has at most {MAX_EACH} watchers; remove one first");
-            return Err(RpcError::new(Code::ResourceExhausted, message));
+            return Err(ApiError::new(ErrorCode::QuotaExceeded, message));
         }
         let key = (session.id().clone(), id.clone());
         let kept = Arc::clone(&changes);
@@ -54,13 +54,13 @@ impl Watchers {
     }
 
     /// Everything that happened since the last call.
-    pub(super) fn take(&self, sandbox: &SandboxId, id: &str) -> Result<Vec<Value>, RpcError> {
+    pub(super) fn take(&self, sandbox: &SandboxId, id: &str) -> Result<Vec<Value>, ApiError> {
         let all = lock(&self.all);
         let watcher = all.get(&(sandbox.clone(), id.to_owned())).ok_or_else(|| unknown(id))?;
         Ok(lock(&watcher.changes).drain(..).collect())
     }
 
-    pub(super) fn remove(&self, sandbox: &SandboxId, id: &str) -> Result<(), RpcError> {
+    pub(super) fn remove(&self, sandbox: &SandboxId, id: &str) -> Result<(), ApiError> {
         let watcher = lock(&self.all).remove(&(sandbox.clone(), id.to_owned()));
         // A task that has ended already hears nothing.
         watcher.ok_or_else(|| unknown(id))?.stop.send(()).ok();
@@ -93,8 +93,12 @@ async fn follow(
     }
 }
 
-fn unknown(id: &str) -> RpcError {
-    RpcError::new(Code::NotFound, format!("watcher with id {id} not found"))
+fn hex() -> String {
+    crate::random_bytes::<16>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("watcher with id {id} not found"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
