@@ -3,8 +3,9 @@
 use crate::baseline;
 use crate::series::{Row, Series};
 use anyhow::{Result, ensure};
+use atoll_core::Limits;
 use atoll_core::{Language, Outcome};
-use atoll_engine::{Engine, Output, Pool, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Engine, Output, Pool, PoolSize, Sandbox, SandboxSpec, Walls, Warmth};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -72,7 +73,7 @@ async fn ok(sandbox: &mut Sandbox, code: &str) -> Result<()> {
 async fn claims(pool: &Pool, code: &str, size: usize) -> Result<Series> {
     let mut series = Series::default();
     for _ in 0..COUNT {
-        while pool.depth().await < size {
+        while pool.depth() < size {
             tokio::task::yield_now().await;
         }
         let began = Instant::now();
@@ -88,7 +89,7 @@ async fn claims(pool: &Pool, code: &str, size: usize) -> Result<Series> {
 
 async fn first_result() -> Result<Vec<Row>> {
     let engine = warm_engine().await?;
-    let pool = Pool::start(Arc::clone(&engine), 4).await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(4), Limits::default()).await?;
     let claimed = claims(&pool, GROUPBY, 4).await?;
     let floor = Series::of(baseline::raw_fork(engine.template(), GROUPBY, COUNT)?).p50();
     let cold = Series::of(baseline::bwrap_cold(engine.template(), GROUPBY, 10)?).p50();
@@ -136,7 +137,7 @@ async fn on_demand() -> Result<Vec<Row>> {
 
 async fn one_plus_one() -> Result<Vec<Row>> {
     let engine = warm_engine().await?;
-    let pool = Pool::start(Arc::clone(&engine), 4).await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(4), Limits::default()).await?;
     let series = claims(&pool, "1+1", 4).await?;
     let floor = Series::of(baseline::raw_fork(engine.template(), "1+1", COUNT)?).p50();
     Ok(vec![series.row(
@@ -208,7 +209,7 @@ async fn cpu_overhead() -> Result<Vec<Row>> {
 async fn idle_memory() -> Result<Vec<Row>> {
     let engine = warm_engine().await?;
     let before = pss_of_descendants(engine.jailer_pid());
-    let pool = Pool::start(Arc::clone(&engine), COUNT).await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(COUNT), Limits::default()).await?;
     let after = pss_of_descendants(engine.jailer_pid());
     let each = after.saturating_sub(before) as f64 / COUNT as f64 / 1024.0;
     drop(pool);

@@ -8,6 +8,7 @@
     reason = "a command line tool for developers; its output is what it prints"
 )]
 
+mod guest_kernel;
 mod packages;
 mod project;
 mod python;

@@ -16,6 +16,7 @@ const DEBIAN: &[(&str, &str)] = &[
     ("python3", "the interpreter of the templates"),
     ("python3-venv", "builds the templates and the kernel's test environment"),
     ("python3-pip", "installs the locked packages of a template"),
+    ("qemu-system-x86", "boots the guest of the guest tests"),
     ("gcc", "links Rust programs"),
     ("libc6-dev", "links Rust programs"),
 ];
@@ -29,6 +30,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["python3", "-c", "import venv, ensurepip"],
     ),
     ("a C compiler (cc)", &["cc", "--version"]),
+    ("QEMU (qemu-system-x86_64)", &["qemu-system-x86_64", "--version"]),
 ];
 
 /// Pinned, so that a later release with a higher Rust version cannot break a fresh machine.
@@ -56,6 +58,16 @@ impl fmt::Display for NeedsInstall {
 }
 
 impl std::error::Error for NeedsInstall {}
+
+impl NeedsInstall {
+    /// One thing that no command of ours gets.
+    pub(crate) fn by_hand(what: String) -> Self {
+        Self {
+            missing: vec![what],
+            command: None,
+        }
+    }
+}
 
 pub(crate) fn ensure_system_packages() -> Result<()> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();

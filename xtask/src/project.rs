@@ -48,6 +48,12 @@ impl Project {
         self.target.join("release").join("atoll")
     }
 
+    /// Where the kernel of the guest tests lies.
+    pub(crate) fn guest_kernel(&self) -> PathBuf {
+        let given = env::var_os("ATOLL_GUEST_KERNEL").filter(|value| !value.is_empty());
+        given.map_or_else(|| self.target.join("guest-kernel"), PathBuf::from)
+    }
+
     pub(crate) fn cargo(&self) -> Command {
         self.command(&self.cargo)
     }
@@ -59,7 +65,8 @@ impl Project {
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("ATOLL_HOME", &self.atoll_home)
-            .env("ATOLL_BIN", self.atoll_binary());
+            .env("ATOLL_BIN", self.atoll_binary())
+            .env("ATOLL_GUEST_KERNEL", self.guest_kernel());
         command
     }
 

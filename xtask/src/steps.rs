@@ -57,6 +57,17 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What a child says on stdout; anything but exit code 0 is an error.
+pub(crate) fn said(command: &mut Command) -> Result<String> {
+    let line = shown(command);
+    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        bail!("`{line}` ended with {}: {}", output.status, why.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// True when the child starts and ends with exit code 0. Its output is thrown away.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())

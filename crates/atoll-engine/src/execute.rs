@@ -231,7 +231,7 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// A program of the agent leads a group: what it has started goes with it.
-    async fn signal_group(&self, signal: Signal) -> Result<(), JailError> {
+    async fn signal_group(&mut self, signal: Signal) -> Result<(), JailError> {
         let Some(process) = self.context.process else {
             return Ok(());
         };

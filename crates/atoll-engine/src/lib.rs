@@ -30,9 +30,9 @@ pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Created, Node, NodeConfig, NodeError};
-pub use pool::{Claim, Pool, PoolSize};
-pub use sandbox::{Choice, Request, Sandbox, SandboxSpec};
+pub use node::{Node, NodeConfig, NodeError};
+pub use pool::{Pool, PoolSize};
+pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec};
 
 pub(crate) fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];

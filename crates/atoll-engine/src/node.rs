@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
-use crate::pool::{Claim, Pool, PoolSize};
+use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
 use crate::session::{LifeSpec, Session, State};
 use crate::template::{Progress, TemplateError, TemplateStore};
@@ -11,7 +11,7 @@ use atoll_jail::plan::Walls;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
 
 #[derive(Clone, Debug)]
@@ -36,14 +36,6 @@ pub enum NodeError {
     Template(#[from] TemplateError),
     #[error(transparent)]
     Engine(#[from] EngineError),
-}
-
-/// A claimed sandbox, and how it was come by.
-#[derive(Debug)]
-pub struct Created {
-    pub session: Arc<Session>,
-    pub claim: Claim,
-    pub took: Duration,
 }
 
 type Open = Arc<OnceCell<Arc<Pool>>>;
@@ -98,12 +90,11 @@ impl Node {
         template: &str,
         spec: SandboxSpec,
         life: LifeSpec,
-    ) -> Result<Created, NodeError> {
-        let began = Instant::now();
+    ) -> Result<Arc<Session>, NodeError> {
         let room = Arc::clone(&self.room);
         let room = room.try_acquire_owned().map_err(|_| self.no_room())?;
         let pool = self.open(template, Arc::new(Quiet)).await?;
-        let (sandbox, claim) = match pool.claim(spec.clone()).await {
+        let sandbox = match pool.claim(spec.clone()).await {
             Err(EngineError::Jail(JailError::Gone(_) | JailError::Channel(_))) => {
                 self.forget(template, &pool);
                 self.open(template, Arc::new(Quiet)).await?.claim(spec).await?
@@ -113,8 +104,7 @@ impl Node {
         let session = Session::start(sandbox, template.to_owned(), life);
         lock(&self.sessions).insert(session.id().clone(), Arc::clone(&session));
         tokio::spawn(Arc::clone(self).remember(Arc::clone(&session), room));
-        let took = began.elapsed();
-        Ok(Created { session, claim, took })
+        Ok(session)
     }
 
     fn no_room(&self) -> NodeError {

@@ -36,6 +36,16 @@ pub struct Sandbox {
     pub(crate) commands: Commands,
     contexts: Contexts,
     template_digest: String,
+    origin: Origin,
+}
+
+/// Where a sandbox came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Prepared in a pool before anybody asked.
+    Pool,
+    /// Made for who asked.
+    Made,
 }
 
 /// One execution that is asked for.
@@ -74,7 +84,7 @@ impl Sandbox {
             }
             None => None,
         };
-        Ok(Self::with(engine, jail, python, spec))
+        Ok(Self::with(engine, jail, python, spec, Origin::Made))
     }
 
     /// Applies what is personal to a prepared sandbox whose context was forked ahead.
@@ -102,7 +112,7 @@ impl Sandbox {
             // What a process may do is fixed when it is forked: another warm fork, made when it is first used.
             (false, false) => None,
         };
-        Ok(Self::with(engine, jail, python, spec))
+        Ok(Self::with(engine, jail, python, spec, Origin::Pool))
     }
 
     fn with(
@@ -110,8 +120,10 @@ impl Sandbox {
         jail: JailSandbox,
         python: Option<(Context, Map<String, Value>)>,
         spec: SandboxSpec,
+        origin: Origin,
     ) -> Self {
         Self {
+            origin,
             jail,
             limits: spec.limits,
             env: spec.env,
@@ -123,6 +135,10 @@ impl Sandbox {
 
     pub fn id(&self) -> &SandboxId {
         &self.jail.id
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     pub fn limits(&self) -> &Limits {

@@ -1,33 +1,26 @@
-//! The agent's loop: messages of the engine, ended children.
+//! The agent's loop: messages of the engine, ended children, pipes of uploads, changes of files, connections.
+//!
+//! Nothing in it waits for anybody. What takes long goes on piece by piece, one piece of each per turn.
 
-use crate::collect::collect;
+use crate::files::{Ground, Listing, Removal, Uploads};
 use crate::outbox::Outbox;
-use crate::refused::Refused;
-use atoll_core::wire::agent::{Answer, Ask, Refusal, ToAgent, UNASKED, parse};
+use crate::port::Ports;
+use crate::process::Processes;
+use crate::watch::Watches;
+use atoll_core::wire::agent::{Answer, ToAgent, UNASKED, parse};
+use atoll_jail::AgentStart;
 use atoll_jail::channel::ChannelError;
-use atoll_jail::{AgentStart, chain, command};
-use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, OwnedFd};
-use std::collections::HashMap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::{Duration, Instant};
+
+/// Walks (lists and removals) side by side.
+pub(crate) const MAX_WALKS: usize = 16;
+/// Messages of one turn.
+const MESSAGES_PER_TURN: usize = 32;
 
 /// Runs until the engine goes; the sandbox ends with it.
 pub fn main(start: AgentStart) -> i32 {
-    let Ok(children) = watch_children() else { return 1 };
-    let Ok(outbox) = start.channel.try_clone() else {
-        return 1;
-    };
-    let Ok(outbox) = Outbox::new(outbox) else { return 1 };
-    let mut agent = Agent {
-        start,
-        children,
-        outbox,
-        processes: HashMap::new(),
-    };
+    let Some(mut agent) = Agent::new(start) else { return 1 };
     if agent.outbox.tell(UNASKED, Answer::Ready).is_err() {
         return 1;
     }
@@ -35,131 +28,172 @@ pub fn main(start: AgentStart) -> i32 {
     0
 }
 
-struct Agent {
-    start: AgentStart,
-    children: SignalFd,
-    outbox: Outbox,
-    /// Live commands: pid inside, and the request that has started it.
-    processes: HashMap<i32, u32>,
+pub(crate) struct Agent {
+    pub(crate) start: AgentStart,
+    pub(crate) ground: Ground,
+    pub(crate) outbox: Outbox,
+    pub(crate) processes: Processes,
+    pub(crate) uploads: Uploads,
+    pub(crate) watches: Watches,
+    pub(crate) ports: Ports,
+    pub(crate) listings: Vec<Listing>,
+    pub(crate) removals: Vec<Removal>,
+}
+
+/// What a turn was woken for.
+#[derive(Default)]
+struct Woken {
+    engine: bool,
+    children: bool,
+    changes: bool,
+    pipes: Vec<u32>,
+    sockets: Vec<u32>,
 }
 
 impl Agent {
+    fn new(mut start: AgentStart) -> Option<Self> {
+        // New files and directories are readable for all, as on most systems; commands inherit it.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        let home = start.env.iter().find(|(name, _)| name == "HOME");
+        let home = home.map_or_else(|| "/home/user".to_owned(), |(_, home)| home.clone());
+        let ground = Ground::new(home, start.scratch.take());
+        Some(Self {
+            ground,
+            outbox: Outbox::new(start.channel.try_clone().ok()?).ok()?,
+            processes: Processes::new().ok()?,
+            uploads: Uploads::new(),
+            watches: Watches::default(),
+            ports: Ports::default(),
+            listings: Vec::new(),
+            removals: Vec::new(),
+            start,
+        })
+    }
+
     fn turn(&mut self) -> Result<(), ChannelError> {
-        let (engine, children) = self.wait()?;
+        let woken = self.wait()?;
         self.outbox.flush()?;
-        if children {
-            self.reap()?;
+        if woken.children {
+            self.processes.reap(&mut self.outbox)?;
         }
-        if engine {
-            if let Some((body, fds)) = self.outbox.hear()? {
-                if let Some(message) = parse::<ToAgent>(&body) {
-                    self.obey(message, fds)?;
-                }
+        if woken.changes && !self.outbox.is_full() {
+            self.tell_changes(false)?;
+        }
+        if woken.engine {
+            self.listen()?;
+        }
+        for request in woken.pipes {
+            if let Err(refused) = self.uploads.pump(request) {
+                self.refuse(request, refused)?;
+            }
+        }
+        self.finish_uploads()?;
+        for request in woken.sockets {
+            self.ports.settle(request, &mut self.outbox)?;
+        }
+        self.ports.give_up_late(&mut self.outbox)?;
+        self.walk()
+    }
+
+    fn wait(&self) -> Result<Woken, ChannelError> {
+        let mut interest = PollFlags::empty();
+        interest.set(PollFlags::IN, !self.outbox.is_full());
+        interest.set(PollFlags::OUT, !self.outbox.is_empty());
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.outbox.channel(), interest),
+            PollFd::from_borrowed_fd(self.processes.ended(), PollFlags::IN),
+        ];
+        let queue = self.watches.queue().filter(|_| !self.outbox.is_full());
+        fds.extend(queue.map(|queue| PollFd::from_borrowed_fd(queue, PollFlags::IN)));
+        let pipes_at = fds.len();
+        let (pipes, mut input): (Vec<_>, Vec<_>) = self.uploads.pipes().unzip();
+        fds.extend(input.drain(..).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let sockets_at = fds.len();
+        let (sockets, mut output): (Vec<_>, Vec<_>) = self.ports.sockets().unzip();
+        fds.extend(output.drain(..).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        match poll(&mut fds, self.patience().as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(ChannelError::Socket(errno)),
+        }
+        let is_woken = |index: usize| !fds[index].revents().is_empty();
+        let those = |requests: Vec<u32>, at: usize| {
+            let ready = requests
+                .into_iter()
+                .enumerate()
+                .filter(|(index, _)| is_woken(at + index));
+            ready.map(|(_, request)| request).collect()
+        };
+        let heard = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        Ok(Woken {
+            engine: fds[0].revents().intersects(heard),
+            children: is_woken(1),
+            changes: pipes_at > 2 && is_woken(2),
+            pipes: those(pipes, pipes_at),
+            sockets: those(sockets, sockets_at),
+        })
+    }
+
+    /// How long a turn may wait: not at all while there is a walk to go on with.
+    fn patience(&self) -> Option<Timespec> {
+        let has_walk = !self.listings.is_empty() || !self.removals.is_empty();
+        if has_walk && !self.outbox.is_full() {
+            return Some(Timespec::default());
+        }
+        let left = self.ports.next_timeout()?.saturating_duration_since(Instant::now());
+        // One more, so that it is over when we wake.
+        Timespec::try_from(left + Duration::from_millis(1)).ok()
+    }
+
+    fn listen(&mut self) -> Result<(), ChannelError> {
+        for _ in 0..MESSAGES_PER_TURN {
+            if self.outbox.is_full() {
+                return Ok(());
+            }
+            let Some((body, fds)) = self.outbox.hear()? else {
+                return Ok(());
+            };
+            if let Some(message) = parse::<ToAgent>(&body) {
+                self.obey(message.request, message.ask, fds)?;
             }
         }
         Ok(())
     }
 
-    fn wait(&self) -> Result<(bool, bool), ChannelError> {
-        let mut interest = PollFlags::empty();
-        interest.set(PollFlags::IN, !self.outbox.is_full());
-        interest.set(PollFlags::OUT, !self.outbox.is_empty());
-        let mut fds = [
-            PollFd::from_borrowed_fd(self.outbox.channel(), interest),
-            PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
-        ];
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(ChannelError::Socket(errno)),
+    /// One piece of every list and removal.
+    fn walk(&mut self) -> Result<(), ChannelError> {
+        for mut listing in std::mem::take(&mut self.listings) {
+            if self.outbox.is_full() || !listing.step(&self.ground, &mut self.outbox)? {
+                self.listings.push(listing);
+            }
         }
-        let heard = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-        Ok((fds[0].revents().intersects(heard), !fds[1].revents().is_empty()))
-    }
-
-    fn obey(&mut self, message: ToAgent, fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
-        let request = message.request;
-        match message.ask {
-            Ask::Spawn {
-                argv,
-                env,
-                cwd,
-                terminal: None,
-            } => match command::start(&self.start, &argv, &env, &cwd, &fds) {
-                Ok((pid, pidfd)) => {
-                    self.processes.insert(pid, request);
-                    let spawned = Answer::Spawned {
-                        pid: pid.unsigned_abs(),
-                    };
-                    self.outbox.tell_with(request, spawned, vec![pidfd])
-                }
-                Err(error) => self.refuse(request, Refused::new(Refusal::Failed, chain(&error))),
-            },
-            Ask::Signal { process, signal } => {
-                let found = self.processes.iter().find(|(_, number)| **number == process);
-                if let (Some((pid, _)), Ok(signal)) = (found, Signal::try_from(signal)) {
-                    // Every command leads a session of its own, so its group has its number.
-                    killpg(Pid::from_raw(*pid), signal).ok();
-                }
-                Ok(())
+        for mut removal in std::mem::take(&mut self.removals) {
+            match removal.step() {
+                Ok(false) => self.removals.push(removal),
+                Ok(true) => self.removed(removal.request, Ok(()))?,
+                Err(refused) => self.removed(removal.request, Err(refused))?,
             }
-            Ask::Collect { dir, max_files } => collect(&mut self.outbox, request, &dir, max_files),
-            Ask::Usage { exact_above_bytes } => {
-                let usage = crate::usage::read(exact_above_bytes);
-                let answer = Answer::Usage {
-                    memory_bytes: usage.memory_bytes,
-                    cpu_ms: usage.cpu_ms,
-                };
-                self.outbox.tell(request, answer)
-            }
-            Ask::KillAll => {
-                // From PID 1, `-1` means everybody else in this pid namespace.
-                nix::sys::signal::kill(Pid::from_raw(-1), Signal::SIGKILL).ok();
-                Ok(())
-            }
-            Ask::Freeze { on } => {
-                let signal = if on { Signal::SIGSTOP } else { Signal::SIGCONT };
-                nix::sys::signal::kill(Pid::from_raw(-1), signal).ok();
-                self.outbox.tell(request, Answer::Done)
-            }
-            Ask::Scratch => {
-                let (free_bytes, free_inodes) = match rustix::fs::statvfs("/home/user") {
-                    Ok(stat) => (stat.f_bavail * stat.f_frsize, stat.f_favail),
-                    Err(_) => (0, 0),
-                };
-                let answer = Answer::Scratch {
-                    free_bytes,
-                    free_inodes,
-                };
-                self.outbox.tell(request, answer)
-            }
-            _ => self.refuse(request, Refused::new(Refusal::Failed, "not yet")),
         }
+        Ok(())
     }
 
-    fn refuse(&mut self, request: u32, refused: Refused) -> Result<(), ChannelError> {
-        self.outbox.tell(request, refused.into_answer())
-    }
-
-    /// Reaps everything that ended: commands, which the engine is told of, and orphans of the user's programs.
-    fn reap(&mut self) -> Result<(), ChannelError> {
-        while let Ok(Some(_)) = self.children.read_signal() {}
-        loop {
-            let (pid, code, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid.as_raw(), Some(code), None),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid.as_raw(), None, Some(signal as i32)),
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
-                Ok(_) | Err(_) => continue,
+    fn finish_uploads(&mut self) -> Result<(), ChannelError> {
+        while let Some(upload) = self.uploads.take_finished() {
+            let request = upload.request;
+            let finished = match upload.prepare() {
+                Ok(()) => {
+                    self.tell_changes(false)?;
+                    upload.finish(&mut self.ground)
+                }
+                Err(refused) => Err(refused),
             };
-            if let Some(request) = self.processes.remove(&pid) {
-                self.outbox.tell(request, Answer::Exited { code, signal })?;
-            }
+            self.tell_changes(matches!(finished, Ok((_, true))))?;
+            self.answer_entry(request, finished.map(|(entry, _)| entry))?;
         }
+        Ok(())
     }
-}
 
-fn watch_children() -> Result<SignalFd, Errno> {
-    let mut mask = SigSet::empty();
-    mask.add(Signal::SIGCHLD);
-    mask.thread_block()?;
-    SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+    /// Changes are told before the answer to the request that has made them.
+    pub(crate) fn tell_changes(&mut self, replaced: bool) -> Result<(), ChannelError> {
+        self.watches.tell(&self.ground, &mut self.outbox, replaced)
+    }
 }

@@ -5,10 +5,16 @@
 
 mod agent;
 mod collect;
+mod files;
 mod kernel;
+mod obey;
 mod outbox;
+mod port;
+mod process;
 mod refused;
+mod terminal;
 mod usage;
+mod watch;
 
 pub use agent::main;
 pub use kernel::{BASH_DRIVER, KERNEL_FILES};

@@ -6,14 +6,18 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 
-/// Above either of these the agent takes no new work until the engine has read.
+/// Above any of these the agent takes no new work until the engine has read.
 const FULL_MESSAGES: usize = 1024;
 const FULL_BYTES: usize = 4 << 20;
+const FULL_DESCRIPTORS: usize = 128;
+
+/// One datagram with the descriptors beside it.
+type Datagram = (Vec<u8>, Vec<OwnedFd>);
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
     channel: OwnedFd,
-    queue: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    queue: VecDeque<Datagram>,
     bytes: usize,
 }
 
@@ -36,7 +40,8 @@ impl Outbox {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.len() >= FULL_MESSAGES || self.bytes >= FULL_BYTES
+        let descriptors = || self.queue.iter().map(|(_, fds)| fds.len()).sum::<usize>();
+        self.queue.len() >= FULL_MESSAGES || self.bytes >= FULL_BYTES || descriptors() >= FULL_DESCRIPTORS
     }
 
     pub(crate) fn tell(&mut self, request: u32, answer: Answer) -> Result<(), ChannelError> {
@@ -88,7 +93,7 @@ impl Outbox {
     }
 
     /// The next message of the engine, if there is one.
-    pub(crate) fn hear(&self) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, ChannelError> {
+    pub(crate) fn hear(&self) -> Result<Option<Datagram>, ChannelError> {
         match channel::receive_bytes(&self.channel) {
             Err(ChannelError::Socket(Errno::AGAIN)) => Ok(None),
             heard => heard.map(Some),

@@ -1,11 +1,31 @@
 //! What the user's processes use, added up from `/proc`: for hosts that give the sandbox no cgroup.
 
+use atoll_core::wire::agent::Answer;
 use std::fs;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) memory_bytes: u64,
     pub(crate) cpu_ms: u64,
+}
+
+impl Usage {
+    pub(crate) fn into_answer(self) -> Answer {
+        Answer::Usage {
+            memory_bytes: self.memory_bytes,
+            cpu_ms: self.cpu_ms,
+        }
+    }
+}
+
+/// How much room the scratch files have left.
+pub(crate) fn scratch(home: &str) -> Answer {
+    let stat = rustix::fs::statvfs(home);
+    let (free_bytes, free_inodes) = stat.map_or((0, 0), |stat| (stat.f_bavail * stat.f_frsize, stat.f_favail));
+    Answer::Scratch {
+        free_bytes,
+        free_inodes,
+    }
 }
 
 /// Every process but this one, and the scratch files. The quick sum counts a page that forks share once for each of

@@ -7,53 +7,63 @@ use crate::sys::process::{Forked, die_of_broken_pipes, exit_now, fork_with, lay_
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-/// Starts a program behind every wall. `fds` become its descriptors 0, 1, 2, 3 ….
-pub fn start(
-    agent: &AgentStart,
-    argv: &[String],
-    env: &BTreeMap<String, String>,
-    cwd: &str,
-    fds: &[OwnedFd],
-) -> Result<(i32, OwnedFd), StepError> {
+/// What is started, and with what.
+#[derive(Debug)]
+pub struct Command<'a> {
+    /// The program's file; its name for itself is the first of `argv`.
+    pub program: &'a Path,
+    pub argv: &'a [String],
+    /// Its whole environment.
+    pub env: &'a BTreeMap<String, String>,
+    pub cwd: &'a str,
+    /// Become its descriptors 0, 1, 2, 3 ….
+    pub fds: &'a [OwnedFd],
+    /// Descriptor 0 is a terminal, which becomes the one that controls it.
+    pub terminal: bool,
+}
+
+/// Starts a program behind every wall: its number and a pidfd.
+pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, OwnedFd), StepError> {
     let text = |s: &str| CString::new(s).map_err(std::io::Error::from).step("read the command");
-    let words = argv.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
-    let mut all: BTreeMap<&str, &str> = agent.env.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    all.extend(env.iter().map(|(k, v)| (k.as_str(), v.as_str())));
-    let pairs = all
-        .iter()
-        .map(|(k, v)| text(&format!("{k}={v}")))
-        .collect::<Result<Vec<_>, _>>()?;
-    if words.is_empty() {
-        return Err(Errno::INVAL).step("start an empty command");
-    }
+    let program = CString::new(command.program.as_os_str().as_bytes());
+    let program = program.map_err(std::io::Error::from).step("read the command")?;
+    let words = command.argv.iter().map(|arg| text(arg));
+    let words = words.collect::<Result<Vec<_>, _>>()?;
+    let pairs = command.env.iter().map(|(k, v)| text(&format!("{k}={v}")));
+    let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
     match fork_with(0).step("fork a command")? {
         Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Forked::Child => {
-            let failed = run(agent, &words, &pairs, cwd, fds);
-            let line = format!("cannot start {}: {failed}\n", argv[0]);
+            let failed = run(agent, command, &program, &words, &pairs);
+            let line = format!("cannot start {}: {failed}\n", command.program.display());
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
             exit_now(127)
         }
     }
 }
 
-fn run(agent: &AgentStart, argv: &[CString], env: &[CString], cwd: &str, fds: &[OwnedFd]) -> String {
-    let locked = enter(agent, cwd, fds);
-    if let Err(error) = locked {
+fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CString], env: &[CString]) -> String {
+    if let Err(error) = enter(agent, command) {
         return crate::step::chain(&error);
     }
-    match nix::unistd::execvpe(&argv[0], argv, env) {
+    // The program has a slash, so nothing is searched; a script without its first line still finds the shell.
+    match nix::unistd::execvpe(program, argv, env) {
         Ok(never) => match never {},
         Err(errno) => errno.desc().to_owned(),
     }
 }
 
-fn enter(agent: &AgentStart, cwd: &str, fds: &[OwnedFd]) -> Result<(), StepError> {
+fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
     rustix::process::setsid().step("start a session")?;
-    rustix::process::chdir(cwd).step("enter the working directory")?;
-    let ruleset = lay_all(fds, agent.ruleset.as_ref())?;
+    rustix::process::chdir(command.cwd).step("enter the working directory")?;
+    let ruleset = lay_all(command.fds, agent.ruleset.as_ref())?;
+    if command.terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).step("take the terminal")?;
+    }
     nix::sys::signal::SigSet::empty()
         .thread_set_mask()
         .step("unblock signals")?;

@@ -22,7 +22,7 @@ mod sys;
 
 pub use paths::kernel_abi;
 pub use scratch::is_on_disk as scratch_is_on_disk;
-pub use shell::{AgentMain, AgentStart};
+pub use shell::{AgentMain, AgentStart, SCRATCH_PLACES};
 pub use step::{StepError, chain};
 
 /// The library that a zygote loads, built by `build.rs`.

@@ -80,6 +80,7 @@ pub(crate) fn make_ruleset() -> Result<OwnedFd, PathsError> {
     )?;
     let device = (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev) & all;
     created = allow(created, DEVICES, device)?;
+    created = allow(created, &["/dev/pts"], device | AccessFs::ReadDir)?;
     Option::<OwnedFd>::from(created).ok_or(PathsError::NoRuleset)
 }
 

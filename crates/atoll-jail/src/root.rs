@@ -47,6 +47,7 @@ pub(crate) const PLACES: &[&str] = &[
     "/data/output",
     "/mnt/data",
     "/dev/shm",
+    "/dev/pts",
     "/run/scratch",
 ];
 
@@ -174,6 +175,13 @@ pub(crate) fn mount_proc(at: &Path, options: &str) -> Result<(), StepError> {
     mount("proc", at, "proc", flags, Some(options.as_c_str())).step("mount /proc")
 }
 
+/// Terminals of this sandbox alone. The machine has a number of them for all, so each sandbox gets a share.
+pub(crate) fn mount_terminals(at: &Path) -> Result<(), StepError> {
+    let options = c"newinstance,ptmxmode=0666,mode=0600,max=64";
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", at, "devpts", flags, Some(options)).step("mount /dev/pts")
+}
+
 /// Makes `root` the root directory and lets go of the old one.
 pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
     rustix::process::chdir(root).step("enter the new root")?;
@@ -198,8 +206,9 @@ fn make_frame(root: &Path) -> Result<(), StepError> {
         ("stdin", "fd/0"),
         ("stdout", "fd/1"),
         ("stderr", "fd/2"),
+        ("ptmx", "pts/ptmx"),
     ] {
-        symlink(to, root.join("dev").join(name)).step("link /dev/fd")?;
+        symlink(to, root.join("dev").join(name)).step("link in /dev")?;
     }
     Ok(())
 }

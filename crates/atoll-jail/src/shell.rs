@@ -6,14 +6,14 @@
 use crate::channel;
 use crate::paths::make_ruleset;
 use crate::plan::{Mode, Wall, Walls};
-use crate::root::{attach, enter_root, mount_proc, mount_tmpfs};
+use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
 use crate::step::{Step, StepError, chain};
 use crate::sys::lockdown::{Lock, Off, lock_down};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
 use crate::sys::process::{exit_now, join_own_keyring, loopback_up};
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::CWD;
+use rustix::fs::{CWD, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, UnmountFlags, open_tree, unmount};
 use rustix::process::{DumpableBehavior, Gid, Uid};
@@ -30,9 +30,26 @@ pub struct AgentStart {
     pub channel: OwnedFd,
     pub ruleset: Option<OwnedFd>,
     pub env: Vec<(String, String)>,
+    /// The root of the scratch file system, which has no place of its own: all the user's places are below it.
+    pub scratch: Option<OwnedFd>,
     pub(crate) off: Off,
     pub(crate) filters: [Vec<u8>; 2],
     pub(crate) rlimits: Vec<crate::sys::lockdown::Rlimit>,
+}
+
+impl AgentStart {
+    /// An agent outside of any sandbox, for tests of its work: the walls that it cannot have are named with the reason.
+    pub fn outside(channel: OwnedFd, env: Vec<(String, String)>, walls: &Walls) -> Self {
+        Self {
+            channel,
+            ruleset: None,
+            env,
+            scratch: None,
+            off: walls.bits(),
+            filters: [Vec::new(), Vec::new()],
+            rlimits: Vec::new(),
+        }
+    }
 }
 
 /// The agent's main function.
@@ -65,7 +82,7 @@ pub(crate) enum FromShell {
 /// Never returns: becomes the agent, or tells what failed and ends.
 pub(crate) fn run(plan: ShellPlan) -> ! {
     match set_up(&plan) {
-        Ok(ruleset) => become_agent(plan, ruleset),
+        Ok((ruleset, scratch)) => become_agent(plan, ruleset, scratch),
         Err(error) => {
             let failed = FromShell::Failed { message: chain(&error) };
             channel::send(&plan.sync, &failed, &[]).ok();
@@ -74,7 +91,7 @@ pub(crate) fn run(plan: ShellPlan) -> ! {
     }
 }
 
-fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>) -> ! {
+fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> ! {
     let fds: Vec<_> = ruleset.iter().map(AsFd::as_fd).collect();
     if channel::send(&plan.sync, &FromShell::Ready, &fds).is_err() {
         exit_now(1)
@@ -83,6 +100,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>) -> ! {
         channel: plan.agent,
         ruleset,
         env: plan.env,
+        scratch: Some(scratch),
         off: plan.walls.bits(),
         filters: [plan.filters.allow, plan.filters.deny],
         rlimits: crate::rlimits::of(&plan.limits, plan.mode),
@@ -93,7 +111,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>) -> ! {
     exit_now((plan.main)(start))
 }
 
-fn set_up(plan: &ShellPlan) -> Result<Option<OwnedFd>, StepError> {
+fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
     for cgroup in &plan.cgroups {
         rustix::io::write(cgroup, b"0").step("join the sandbox's cgroup")?;
     }
@@ -105,7 +123,7 @@ fn set_up(plan: &ShellPlan) -> Result<Option<OwnedFd>, StepError> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
     // A second lock on nested user namespaces, besides the filter.
     fs::write("/proc/sys/user/max_user_namespaces", "0").step("forbid nested user namespaces")?;
-    mount_sandbox(plan)?;
+    let scratch = mount_sandbox(plan)?;
     loopback_up().step("switch loopback on")?;
     nix::unistd::sethostname("sandbox").step("set the host name")?;
     join_own_keyring();
@@ -114,9 +132,9 @@ fn set_up(plan: &ShellPlan) -> Result<Option<OwnedFd>, StepError> {
     } else {
         Some(ruleset()?)
     };
-    close_others(plan, ruleset.as_ref())?;
+    close_others(plan, ruleset.as_ref(), &scratch)?;
     lock_agent(plan)?;
-    Ok(ruleset)
+    Ok((ruleset, scratch))
 }
 
 fn wait_for_go(plan: &ShellPlan) -> Result<(), StepError> {
@@ -132,7 +150,8 @@ pub(crate) fn become_user() -> Result<(), StepError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the sandbox's user")
 }
 
-fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
+/// Returns the root of the scratch file system, which afterwards is mounted nowhere.
+fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
     let root = Path::new("/run/tmpl");
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, root, flags).step("copy the template's root")?;
@@ -144,14 +163,25 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<(), StepError> {
         "subset=pid,hidepid=2"
     };
     mount_proc(&root.join("proc"), options)?;
-    mount_scratch(plan, root)?;
+    mount_terminals(&root.join("dev/pts"))?;
+    let scratch = mount_scratch(plan, root)?;
     mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300))?;
     enter_root(root)?;
-    seal_inputs()
+    seal_inputs()?;
+    Ok(scratch)
 }
 
+/// Where the user may write: the directory of the scratch file system, and where it is shown.
+pub const SCRATCH_PLACES: &[(&str, &str)] = &[
+    ("home", "home/user"),
+    ("tmp", "tmp"),
+    ("out", "data/output"),
+    ("mnt", "mnt/data"),
+    ("shm", "dev/shm"),
+];
+
 /// One file system with one quota, shown at each place where the user may write.
-fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<(), StepError> {
+fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
     let base = root.join("run/scratch");
     match &plan.scratch {
         Some(disk) => attach(disk.as_fd(), &base).step("mount the scratch disk")?,
@@ -160,13 +190,7 @@ fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<(), StepError> {
             &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()),
         )?,
     }
-    for (name, place) in [
-        ("home", "home/user"),
-        ("tmp", "tmp"),
-        ("out", "data/output"),
-        ("mnt", "mnt/data"),
-        ("shm", "dev/shm"),
-    ] {
+    for (name, place) in SCRATCH_PLACES {
         let dir = base.join(name);
         fs::create_dir(&dir).step("make a scratch directory")?;
         let tree = open_tree(
@@ -175,12 +199,15 @@ fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<(), StepError> {
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
         )
         .step("take a scratch directory")?;
-        let attributes = NO_SUID | NO_DEV | if name == "shm" { NO_EXEC } else { 0 };
+        let attributes = NO_SUID | NO_DEV | if *name == "shm" { NO_EXEC } else { 0 };
         set_attributes(tree.as_fd(), c"", attributes, false).step("protect a scratch directory")?;
         attach(tree.as_fd(), &root.join(place)).step(&format!("mount /{place}"))?;
     }
     lay_links(&base.join("home"), &plan.links)?;
-    unmount(&base, UnmountFlags::DETACH).step("hide the scratch root")
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let scratch = rustix::fs::open(&base, flags, rustix::fs::Mode::empty()).step("keep the scratch root")?;
+    unmount(&base, UnmountFlags::DETACH).step("hide the scratch root")?;
+    Ok(scratch)
 }
 
 fn lay_links(home: &Path, links: &[(String, String)]) -> Result<(), StepError> {
@@ -206,16 +233,15 @@ fn ruleset() -> Result<OwnedFd, StepError> {
 }
 
 /// Nothing of the spawner stays open. Without exec, close-on-exec means nothing.
-fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepError> {
+fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>, scratch: &OwnedFd) -> Result<(), StepError> {
     use rustix::fd::AsRawFd;
-    let mut keep: Vec<i32> = [&plan.agent, &plan.sync]
+    let mut keep: Vec<i32> = [&plan.agent, &plan.sync, scratch]
         .into_iter()
         .chain(ruleset)
         .map(AsRawFd::as_raw_fd)
         .collect();
     keep.sort_unstable();
-    let null =
-        rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
     for slot in [
         rustix::stdio::dup2_stdin,
         rustix::stdio::dup2_stdout,

@@ -51,7 +51,10 @@ impl Failure {
                 message: error.to_string(),
                 hint: None,
             },
-            EngineError::Jail(_) | EngineError::Files(_) => Self::ours(error),
+            EngineError::Jail(_)
+            | EngineError::Files(_)
+            | EngineError::NoContext(_)
+            | EngineError::TooManyContexts(_) => Self::ours(error),
         }
     }
 }

@@ -77,7 +77,7 @@ async fn fifty_sandboxes_at_once() -> Result<()> {
         );
         let ends = live
             .into_iter()
-            .map(|sandbox| tokio::spawn(sandbox.end()))
+            .map(|sandbox| tokio::spawn(async move { sandbox.end().await }))
             .collect::<Vec<_>>();
         for end in ends {
             end.await??;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{GIB, IoBandwidth, IoOperations, MIB, MemoryBytes, OpenFiles, ProcessCount, ScratchBytes};
 use atoll_core::{Limits, Outcome};
-use atoll_engine::{Engine, Pool, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Engine, Pool, PoolSize, SandboxSpec, Walls, Warmth};
 use atoll_tests::process::{BOUND, Family, eventually};
 use atoll_tests::{engine, input, python, stop};
 use rustix::process::Signal;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 async fn pool(size: usize) -> Result<(Arc<Engine>, Pool)> {
     let engine = engine("python-min", Warmth::Warm, Walls::default()).await?;
-    let pool = Pool::start(Arc::clone(&engine), size).await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(size), Limits::default()).await?;
     Ok((engine, pool))
 }
 
@@ -26,7 +26,7 @@ async fn end(engine: Arc<Engine>, pool: Pool) -> Result<()> {
 
 async fn fills_up(pool: &Pool, size: usize) -> Result<()> {
     let full = async {
-        while pool.depth().await != size {
+        while pool.depth() != size {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
     };
@@ -36,7 +36,7 @@ async fn fills_up(pool: &Pool, size: usize) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_sandbox_is_handed_out_once_and_the_pool_fills_up_again() -> Result<()> {
     let (engine, pool) = pool(3).await?;
-    assert_eq!(pool.depth().await, 3);
+    assert_eq!(pool.depth(), 3);
     let mut seen = BTreeSet::new();
     for number in 0..10 {
         let mut one = pool.claim(SandboxSpec::default()).await?;
@@ -58,7 +58,7 @@ async fn an_empty_pool_makes_one_now() -> Result<()> {
     let (engine, pool) = pool(0).await?;
     let mut one = pool.claim(SandboxSpec::default()).await?;
     assert_eq!(python(&mut one, "print(1)").await?.stdout, "1\n");
-    assert_eq!(pool.depth().await, 0);
+    assert_eq!(pool.depth(), 0);
     one.end().await?;
     end(engine, pool).await
 }

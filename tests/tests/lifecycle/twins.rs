@@ -1,8 +1,9 @@
 //! Two sandboxes of one zygote share nothing that should be a secret or a surprise (Z05, Z16).
 
 use anyhow::{Result, ensure};
+use atoll_core::Limits;
 use atoll_core::Outcome;
-use atoll_engine::{Pool, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Pool, PoolSize, SandboxSpec, Walls, Warmth};
 use atoll_tests::process::eventually;
 use atoll_tests::{engine, python, sandbox, stop};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ async fn draws_of(template: &str, code: &str) -> Result<()> {
         one.end().await?;
     }
     // Sandboxes of a pool have run code of ours before they are claimed: that must not bring them into step.
-    let pool = Pool::start(Arc::clone(&engine), 3).await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(3), Limits::default()).await?;
     for _ in 0..3 {
         let mut one = pool.claim(SandboxSpec::default()).await?;
         draws.push(serde_json::from_str(&python(&mut one, code).await?.stdout)?);

@@ -30,7 +30,9 @@ pub struct FromAgent {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
     /// Start a locked-down process. Descriptors beside it become 0, 1, 2, 3 … of the process; with `terminal` there
-    /// are none, and a new terminal takes their place. Answers: `Spawned`, later `Exited`.
+    /// are none, and a new terminal takes their place. Answers: `Spawned`, later `Exited`. The environment is that of
+    /// the sandbox with `env` on top; `cwd` is a path as below. A directory that is not there is `Invalid`, a program
+    /// that is not there `NotFound`; a program that fails to start says so on descriptor 2 and exits with 127.
     Spawn {
         argv: Vec<String>,
         env: BTreeMap<String, String>,
@@ -38,80 +40,51 @@ pub enum Ask {
         terminal: Option<TerminalSize>,
     },
     /// Signal the process that request `process` has started, and all of its group. No answer.
-    Signal {
-        process: u32,
-        signal: i32,
-    },
+    Signal { process: u32, signal: i32 },
     /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
-    Collect {
-        dir: String,
-        max_files: u32,
-    },
+    Collect { dir: String, max_files: u32 },
     /// How full the scratch files are.
     Scratch,
     /// What all processes of the user use now: asked where there is no cgroup to read. Memory is counted quickly, and
     /// exactly only if the quick sum is above `exact_above_bytes`.
-    Usage {
-        exact_above_bytes: u64,
-    },
+    Usage { exact_above_bytes: u64 },
     /// End every process of the user. No answer.
     KillAll,
     /// Stop every process of the user where it is, or let all go on: `Done`.
-    Freeze {
-        on: bool,
-    },
-    /// What is at `path`: `Entry`.
-    Stat {
-        path: String,
-    },
+    Freeze { on: bool },
+    /// What is at `path`: `Entry`. Here and below a path is absolute, or `~`, `~/x`, empty and relative ones are below
+    /// the home directory. Links are followed as the user's programs would, but never those of `/proc` to open files.
+    Stat { path: String },
     /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
-    List {
-        path: String,
-        depth: u32,
-    },
-    /// Make a directory and its parents: `Entry`.
-    MakeDir {
-        path: String,
-    },
+    List { path: String, depth: u32 },
+    /// Make a directory and its parents: `Entry`. `Exists` if the directory is there, `NotADirectory` if something else
+    /// is.
+    MakeDir { path: String },
     /// Rename; parents of `to` are made: `Entry`.
-    Move {
-        from: String,
-        to: String,
-    },
-    /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`.
-    Remove {
-        path: String,
-    },
+    Move { from: String, to: String },
+    /// Remove a file, or a directory with all that is below; a missing path is fine: `Done`. Links are not followed;
+    /// places of the sandbox (`/home/user`, `/tmp` …) themselves are `Denied`.
+    Remove { path: String },
     /// Open a plain file: `File` with a descriptor beside it.
-    Read {
-        path: String,
-    },
+    Read { path: String },
     /// Write a file with the bytes of the pipe beside it; parents are made. Nothing is seen at `path` of an upload that
-    /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`.
+    /// was not `Commit`ted. Answer, after the pipe's end and the commit: `Entry`. `Refused` can come at any time; then the
+    /// pipe has no reader any more, and a later `Commit` or `Abort` means nothing.
     Write {
         path: String,
         metadata: BTreeMap<String, String>,
     },
     /// All bytes of the write `request` are in its pipe.
-    Commit {
-        write: u32,
-    },
+    Commit { write: u32 },
     /// The write is given up; what came so far is thrown away. The write answers `Refused`.
-    Abort {
-        write: u32,
-    },
-    /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`.
-    Watch {
-        path: String,
-        recursive: bool,
-    },
-    Unwatch {
-        watch: u32,
-    },
-    /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it.
-    Connect {
-        port: u16,
-    },
+    Abort { write: u32 },
+    /// Tell what changes in a directory: `Watching`, then `Changed` for each change, until `Unwatch`. Only directories of
+    /// the scratch; others are `Denied`. A change that a request has made is told before that request is answered.
+    Watch { path: String, recursive: bool },
+    /// No answer; changes that are on their way may still come.
+    Unwatch { watch: u32 },
+    /// Connect to a port of the sandbox's own loopback: `Connected` with the stream beside it, which does not block.
+    Connect { port: u16 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -196,7 +169,8 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link.
+/// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link. A name that
+/// is not UTF-8 has U+FFFD in place of its wrong bytes: it can be seen, not addressed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub path: String,

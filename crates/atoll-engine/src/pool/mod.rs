@@ -47,13 +47,6 @@ struct Shared {
     taken: Notify,
 }
 
-/// Whether a claim met a prepared sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    Warm,
-    OnDemand,
-}
-
 impl Pool {
     /// Fills up to the least size, and again whenever one was taken. Prepared ones have the limits `limits`.
     pub async fn start(engine: Arc<Engine>, size: PoolSize, limits: Limits) -> Result<Self, EngineError> {
@@ -75,17 +68,13 @@ impl Pool {
     }
 
     /// Hands out a prepared sandbox; an empty pool means that one is made now.
-    pub async fn claim(&self, spec: SandboxSpec) -> Result<(Sandbox, Claim), EngineError> {
+    pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
         let engine = &self.shared.engine;
         match self.take(&spec) {
-            Some(one) => {
-                let sandbox = Sandbox::claim(engine, one.jail, (one.context, one.layers), spec).await?;
-                Ok((sandbox, Claim::Warm))
-            }
+            Some(one) => Sandbox::claim(engine, one.jail, (one.context, one.layers), spec).await,
             None => {
                 let start = Some(Language::Python);
-                let sandbox = engine.create(SandboxSpec { start, ..spec }).await?;
-                Ok((sandbox, Claim::OnDemand))
+                engine.create(SandboxSpec { start, ..spec }).await
             }
         }
     }

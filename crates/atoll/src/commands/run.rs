@@ -48,7 +48,7 @@ async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, Sa
         env: request.env.clone(),
         start: Some(request.language),
     };
-    let mut sandbox = engine.create(spec).await?;
+    let sandbox = engine.create(spec).await?;
     let interrupt = interrupt_on_signals();
     let json = request.json;
     let mut sink = |output: Output<'_>| match output {

@@ -1,0 +1,151 @@
+//! Commands: started, signalled, reaped.
+
+use crate::files::resolve;
+use crate::outbox::Outbox;
+use crate::refused::{About, Refused};
+use crate::terminal;
+use atoll_core::wire::agent::{Answer, Refusal, TerminalSize};
+use atoll_jail::channel::ChannelError;
+use atoll_jail::command::{self, Command};
+use atoll_jail::{AgentStart, chain};
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Access, access};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+#[derive(Debug)]
+pub(crate) struct Processes {
+    ended: SignalFd,
+    /// Live commands: pid inside, and the request that has started it.
+    live: HashMap<i32, u32>,
+}
+
+/// What a `Spawn` asks for.
+#[derive(Debug)]
+pub(crate) struct Spawn {
+    pub(crate) argv: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: String,
+    pub(crate) terminal: Option<TerminalSize>,
+    pub(crate) fds: Vec<OwnedFd>,
+}
+
+impl Processes {
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let mut mask = SigSet::empty();
+        mask.add(Signal::SIGCHLD);
+        mask.thread_block()?;
+        let ended = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let live = HashMap::new();
+        Ok(Self { ended, live })
+    }
+
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Starts a command: its number inside, its pidfd, and the other end of its terminal if it has one.
+    pub(crate) fn start(
+        &mut self,
+        agent: &AgentStart,
+        home: &str,
+        request: u32,
+        mut spawn: Spawn,
+    ) -> Result<(u32, Vec<OwnedFd>), Refused> {
+        let cwd = resolve(home, &spawn.cwd)?;
+        if !Path::new(&cwd).is_dir() {
+            return Err(Refused::new(Refusal::Invalid, format!("cwd '{cwd}' does not exist")));
+        }
+        let env = environment(agent, home, spawn.env);
+        let program = find_program(&spawn.argv, &env, &cwd)?;
+        let master = match spawn.terminal {
+            None => None,
+            Some(size) => {
+                let pair = terminal::open(size).about("open a terminal")?;
+                spawn.fds = pair.inside;
+                Some(pair.outside)
+            }
+        };
+        let command = Command {
+            program: &program,
+            argv: &spawn.argv,
+            env: &env,
+            cwd: &cwd,
+            fds: &spawn.fds,
+            terminal: master.is_some(),
+        };
+        let started = command::start(agent, &command);
+        let (pid, pidfd) = started.map_err(|error| Refused::new(Refusal::Failed, chain(&error)))?;
+        self.live.insert(pid, request);
+        Ok((pid.unsigned_abs(), std::iter::once(pidfd).chain(master).collect()))
+    }
+
+    pub(crate) fn signal(&self, process: u32, signal: i32) {
+        let found = self.live.iter().find(|(_, number)| **number == process);
+        if let (Some((pid, _)), Ok(signal)) = (found, Signal::try_from(signal)) {
+            // Every command leads a session of its own, so its group has its number.
+            killpg(Pid::from_raw(*pid), signal).ok();
+        }
+    }
+
+    /// From PID 1, `-1` means everybody else in this pid namespace. From another it would mean the machine.
+    pub(crate) fn signal_all(signal: Signal) {
+        if std::process::id() == 1 {
+            nix::sys::signal::kill(Pid::from_raw(-1), signal).ok();
+        }
+    }
+
+    /// Reaps everything that ended: commands, which the engine is told of, and orphans of the user's programs.
+    pub(crate) fn reap(&mut self, outbox: &mut Outbox) -> Result<(), ChannelError> {
+        while let Ok(Some(_)) = self.ended.read_signal() {}
+        loop {
+            let (pid, code, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (pid.as_raw(), Some(code), None),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid.as_raw(), None, Some(signal as i32)),
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
+                Ok(_) | Err(_) => continue,
+            };
+            if let Some(request) = self.live.remove(&pid) {
+                outbox.tell(request, Answer::Exited { code, signal })?;
+            }
+        }
+    }
+}
+
+/// Who the user is, then the sandbox's own environment, then the request's: the later wins.
+fn environment(agent: &AgentStart, home: &str, asked: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let user = [
+        ("HOME", home),
+        ("USER", "user"),
+        ("LOGNAME", "user"),
+        ("PATH", DEFAULT_PATH),
+    ];
+    let mut env: BTreeMap<String, String> = user.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    env.extend(agent.env.iter().cloned());
+    env.extend(asked);
+    env
+}
+
+/// The program's file: as given if it has a slash, else the first in the command's own `PATH`.
+fn find_program(argv: &[String], env: &BTreeMap<String, String>, cwd: &str) -> Result<PathBuf, Refused> {
+    let name = argv.first().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Refused::new(Refusal::Invalid, "an empty command"))?;
+    if name.contains('/') {
+        let path = Path::new(cwd).join(name);
+        access(&path, Access::EXEC_OK).about(format!("program '{name}'"))?;
+        return Ok(path);
+    }
+    let path = env.get("PATH").map_or(DEFAULT_PATH, String::as_str);
+    let places = path.split(':').map(|dir| Path::new(cwd).join(dir).join(name));
+    let mut programs = places.filter(|place| place.is_file() && access(place, Access::EXEC_OK).is_ok());
+    programs
+        .next()
+        .ok_or_else(|| Refused::new(Refusal::NotFound, format!("program '{name}': not found in {path}")))
+}

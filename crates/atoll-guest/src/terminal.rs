@@ -1,0 +1,55 @@
+//! Terminals: a pair from the sandbox's own `/dev/pts`.
+
+use atoll_core::wire::agent::TerminalSize;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// What the engine reads and writes.
+    pub(crate) outside: OwnedFd,
+    /// Descriptors 0, 1 and 2 of the command.
+    pub(crate) inside: Vec<OwnedFd>,
+}
+
+pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let outside = openpt(flags)?;
+    unlockpt(&outside)?;
+    let inside = ioctl_tiocgptpeer(&outside, flags)?;
+    let mut modes = tcgetattr(&inside)?;
+    // Erase takes away a whole character, not a byte of it.
+    modes.input_modes |= InputModes::IUTF8;
+    tcsetattr(&inside, OptionalActions::Now, &modes)?;
+    let size = Winsize {
+        ws_col: size.columns,
+        ws_row: size.rows,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&outside, size)?;
+    let copy = || inside.try_clone().map_err(|_| Errno::MFILE);
+    let inside = vec![copy()?, copy()?, copy()?];
+    Ok(Pair { outside, inside })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::termios::{isatty, tcgetwinsize};
+
+    #[test]
+    fn both_ends_are_one_terminal_of_the_asked_size() {
+        let size = TerminalSize { columns: 91, rows: 7 };
+        let pair = open(size).unwrap();
+        assert_eq!(pair.inside.len(), 3);
+        let seen = tcgetwinsize(&pair.inside[2]).unwrap();
+        assert_eq!((seen.ws_col, seen.ws_row, isatty(&pair.inside[0])), (91, 7, true));
+        rustix::io::write(&pair.inside[1], b"x\n").unwrap();
+        let mut bytes = [0; 8];
+        let count = rustix::io::read(&pair.outside, &mut bytes).unwrap();
+        assert_eq!(&bytes[..count], b"x\r\n");
+    }
+}

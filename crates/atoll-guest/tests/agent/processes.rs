@@ -1,0 +1,140 @@
+//! Commands, with pipes and with a terminal.
+
+use crate::Test;
+use crate::client::{Client, HOME};
+use atoll_core::wire::agent::{Answer, Ask, Refusal, TerminalSize};
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "a_command_has_its_place_and_its_environment",
+        a_command_has_its_place_and_its_environment,
+    ),
+    (
+        "what_cannot_start_is_refused_before",
+        what_cannot_start_is_refused_before,
+    ),
+    ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
+    ("a_terminal_controls_its_command", a_terminal_controls_its_command),
+];
+
+fn spawn(argv: &[&str], cwd: &str, terminal: Option<TerminalSize>) -> Ask {
+    Ask::Spawn {
+        argv: argv.iter().map(|&word| word.to_owned()).collect(),
+        env: BTreeMap::from([("ASKED".to_owned(), "yes".to_owned())]),
+        cwd: cwd.to_owned(),
+        terminal,
+    }
+}
+
+fn a_command_has_its_place_and_its_environment() {
+    let mut client = Client::new();
+    client.shell("mkdir d");
+    let (out, theirs) = rustix::pipe::pipe().unwrap();
+    let null: OwnedFd = File::open("/dev/null").unwrap().into();
+    let script = "echo $HOME $USER $LOGNAME $FROM $ASKED $PATH; pwd; echo $$; exit 3";
+    let request = client.ask_with(spawn(&["sh", "-c", script], "d", None), &[&null, &theirs, &theirs]);
+    drop(theirs);
+    let (answer, fds) = client.answer(request);
+    let Answer::Spawned { pid } = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(fds.len(), 1);
+    let mut text = String::new();
+    File::from(out).read_to_string(&mut text).unwrap();
+    let wanted = format!("{HOME} user user sandbox yes /usr/local/bin:/usr/bin:/bin\n{HOME}/d\n{pid}\n");
+    assert_eq!(text, wanted);
+    assert_eq!(
+        client.answer(request).0,
+        Answer::Exited {
+            code: Some(3),
+            signal: None
+        }
+    );
+}
+
+fn what_cannot_start_is_refused_before() {
+    let mut client = Client::new();
+    client.put("text", b"no program");
+    for (argv, cwd, why) in [
+        (&["sh"][..], "none", Refusal::Invalid),
+        (&["sh"], "text", Refusal::Invalid),
+        (&["no-such-program"], "", Refusal::NotFound),
+        (&["./none"], "", Refusal::NotFound),
+        (&["./text"], "", Refusal::Denied),
+        (&[], "", Refusal::Invalid),
+    ] {
+        assert_eq!(client.refusal(spawn(argv, cwd, None)), why, "{argv:?}");
+    }
+    let Answer::Refused { message, .. } = client.done(spawn(&["sh"], "none", None)) else {
+        panic!("not refused")
+    };
+    assert_eq!(message, format!("cwd '{HOME}/none' does not exist"));
+}
+
+fn a_signal_reaches_the_whole_group() {
+    let mut client = Client::new();
+    let (out, theirs) = rustix::pipe::pipe().unwrap();
+    let ask = spawn(&["sh", "-c", "sleep 1000 & echo up; wait"], "", None);
+    let request = client.ask_with(ask, &[&theirs, &theirs, &theirs]);
+    drop(theirs);
+    let mut out = File::from(out);
+    out.read_exact(&mut [0; 3]).unwrap();
+    client.ask(Ask::Signal {
+        process: request,
+        signal: 9,
+    });
+    assert!(matches!(client.answer(request).0, Answer::Spawned { .. }));
+    assert_eq!(
+        client.answer(request).0,
+        Answer::Exited {
+            code: None,
+            signal: Some(9)
+        }
+    );
+    // The end of the pipe: nobody of the group holds it any more.
+    assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
+}
+
+fn a_terminal_controls_its_command() {
+    let mut client = Client::new();
+    let size = TerminalSize { columns: 77, rows: 9 };
+    let script = "stty size; echo hi > /dev/tty; read line; echo got $line; cat";
+    let request = client.ask(spawn(&["sh", "-c", script], "", Some(size)));
+    let (answer, fds) = client.answer(request);
+    assert!(matches!(answer, Answer::Spawned { .. }), "{answer:?}");
+    let mut fds = fds.into_iter();
+    let (_pidfd, terminal) = (fds.next().unwrap(), fds.next().unwrap());
+    let mut terminal = File::from(terminal);
+    let mut wait_for = |wanted: &str| {
+        let mut text = String::new();
+        while !text.contains(wanted) {
+            let mut piece = [0; 256];
+            let count = terminal.read(&mut piece).unwrap();
+            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+        }
+    };
+    wait_for("9 77\r\nhi\r\n");
+    terminal.write_all(b"word\n").unwrap();
+    let mut wait_for = |wanted: &str| {
+        let mut text = String::new();
+        while !text.contains(wanted) {
+            let mut piece = [0; 256];
+            let count = terminal.read(&mut piece).unwrap();
+            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+        }
+    };
+    wait_for("got word");
+    // The terminal itself turns this byte into an interrupt of its foreground group.
+    terminal.write_all(b"\x03").unwrap();
+    assert_eq!(
+        client.answer(request).0,
+        Answer::Exited {
+            code: None,
+            signal: Some(2)
+        }
+    );
+}

@@ -1,0 +1,180 @@
+//! The kernel that the guest tests boot: from the distribution's own archive, unpacked, never installed.
+//!
+//! Installing it would change what this machine boots next. The stable release's kernel may be older than the jail
+//! needs, so the one of the backports suite is taken, with package lists of our own: the machine's stay as they are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use fs_err as fs;
+
+use crate::packages::NeedsInstall;
+use crate::project::Project;
+use crate::steps::{check, said};
+
+/// NVMe and ext4 are built into this one: it boots without an initial file system.
+const PACKAGE: &str = "linux-image-cloud-amd64";
+/// Not built in; the jail uses it where it is there.
+const MODULES: &[&str] = &["loop", "overlay"];
+
+pub(crate) fn ensure_guest_kernel(project: &Project) -> Result<()> {
+    let dir = project.guest_kernel();
+    if dir.join("vmlinuz").is_file() {
+        return Ok(());
+    }
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let Some(codename) = codename(&release) else {
+        bail!(NeedsInstall::by_hand(format!(
+            "a kernel (6.2 or newer, NVMe and ext4 built in) as vmlinuz in {}",
+            dir.display()
+        )));
+    };
+    let work = project.target.join("guest-kernel.work");
+    if work.exists() {
+        fs::remove_dir_all(&work)?;
+    }
+    let archive = Archive::open(&work, codename)?;
+    unpack(&archive.download()?, &work)?;
+    // The directory appears whole or not at all.
+    fs::rename(work.join("kernel"), &dir)?;
+    Ok(fs::remove_dir_all(&work)?)
+}
+
+/// The release of Debian itself, of nobody who is like it.
+fn codename(os_release: &str) -> Option<&str> {
+    let value = |name: &str| {
+        let line = os_release
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        line.map(|value| value.trim_matches('"'))
+    };
+    value("VERSION_CODENAME").filter(|_| value("ID") == Some("debian"))
+}
+
+/// Package lists of one suite, apart from the machine's.
+struct Archive {
+    dir: PathBuf,
+}
+
+impl Archive {
+    fn open(dir: &Path, codename: &str) -> Result<Self> {
+        for name in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(dir.join(name))?;
+        }
+        let archive = Self { dir: dir.to_owned() };
+        let source = format!("deb {} {codename}-backports main\n", mirror(codename)?);
+        fs::write(dir.join("sources.list"), source)?;
+        check(archive.apt("apt-get").args(["-qq", "update"]))?;
+        Ok(archive)
+    }
+
+    /// The package that `PACKAGE` stands for.
+    fn download(&self) -> Result<PathBuf> {
+        let about = said(self.apt("apt-cache").args(["show", PACKAGE]))?;
+        let image = image_name(&about).with_context(|| format!("{PACKAGE} names no kernel: {about}"))?;
+        println!("    downloading {image}");
+        check(self.apt("apt-get").args(["-qq", "download"]).arg(&image))?;
+        let mut entries = fs::read_dir(&self.dir)?.flatten().map(|entry| entry.path());
+        let found = entries.find(|path| path.extension().is_some_and(|end| end == "deb"));
+        found.context("the download left no package")
+    }
+
+    fn apt(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        let place = |name: &str, below: &str| format!("{name}={}", self.dir.join(below).display());
+        for option in [
+            place("Dir::Etc::sourcelist", "sources.list"),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            place("Dir::State::lists", "lists"),
+            place("Dir::Cache", "cache"),
+            // The download helper is an own user, who may not enter the target directory.
+            "APT::Sandbox::User=root".to_owned(),
+        ] {
+            command.args(["-o", &option]);
+        }
+        command.current_dir(&self.dir);
+        command
+    }
+}
+
+/// Where this machine gets this release's packages from.
+fn mirror(codename: &str) -> Result<String> {
+    let mut list = Command::new("apt-get");
+    list.args([
+        "indextargets",
+        "--format",
+        "$(RELEASE) $(REPO_URI)",
+        "Identifier: Packages",
+    ]);
+    let lines = said(&mut list)?;
+    let found = lines
+        .lines()
+        .find_map(|line| line.strip_prefix(codename)?.strip_prefix(' '));
+    Ok(found
+        .with_context(|| format!("apt has no source for {codename}"))?
+        .to_owned())
+}
+
+/// `Depends: linux-image-6.12.0-cloud-amd64 (= 6.12.0-1)`, the newest first.
+fn image_name(about: &str) -> Option<String> {
+    let depends = about.lines().find_map(|line| line.strip_prefix("Depends: "))?;
+    let words = depends.split([',', ' ']);
+    words
+        .into_iter()
+        .find(|word| word.starts_with("linux-image-"))
+        .map(str::to_owned)
+}
+
+fn unpack(package: &Path, work: &Path) -> Result<()> {
+    let all = work.join("all");
+    check(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&all))?;
+    let kernel = work.join("kernel");
+    fs::create_dir_all(&kernel)?;
+    let image = find(&all.join("boot"), "vmlinuz-")?.context("the package holds no kernel")?;
+    fs::rename(image, kernel.join("vmlinuz"))?;
+    for module in MODULES {
+        if let Some(path) = find(&all, &format!("{module}.ko"))? {
+            let name = path.file_name().context("a module without a name")?.to_owned();
+            fs::rename(path, kernel.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The file below `dir` whose name begins so.
+fn find(dir: &Path, beginning: &str) -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_file() && entry.file_name().to_string_lossy().starts_with(beginning) {
+            return Ok(Some(entry.path()));
+        }
+        if kind.is_dir()
+            && let Some(found) = find(&entry.path(), beginning)?
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_release_is_that_of_debian_and_of_nobody_else() {
+        assert_eq!(codename("ID=debian\nVERSION_CODENAME=bookworm\n"), Some("bookworm"));
+        assert_eq!(codename("ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n"), None);
+        assert_eq!(codename("ID=debian\n"), None);
+        assert_eq!(codename(""), None);
+    }
+
+    #[test]
+    fn the_kernel_is_what_the_package_depends_on() {
+        let about = "Package: x\nDepends: linux-base, linux-image-6.12.9-cloud-amd64 (= 6.12.9-1)\n";
+        assert_eq!(image_name(about).as_deref(), Some("linux-image-6.12.9-cloud-amd64"));
+        assert_eq!(image_name("Package: x\n"), None);
+    }
+}
