@@ -27,6 +27,13 @@ macro_rules! id {
                 Self(format!("{}{}", $prefix, base32(bytes)))
             }
 
+            /// A text that has exactly the form of this kind of id.
+            pub fn parse(text: &str) -> Option<Self> {
+                let letters = text.strip_prefix($prefix)?;
+                let fine = letters.len() == 26 && letters.bytes().all(|letter| ALPHABET.contains(&letter));
+                fine.then(|| Self(text.to_owned()))
+            }
+
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -56,6 +63,13 @@ id!(
     "Names one execution, a piece of code run in a context."
 );
 
+id!(KeyId, "key_", "Names one key. Not secret: it may be listed and logged.");
+id!(
+    RequestId,
+    "req_",
+    "Names one request, in logs and in the answer's headers."
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +81,21 @@ mod tests {
         one[15] = 1;
         assert_eq!(zero.as_str(), "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa");
         assert_eq!(SandboxId::from_random(one).as_str(), "sbxaaaaaaaaaaaaaaaaaaaaaaaaab");
+    }
+
+    #[test]
+    fn only_what_has_the_form_is_an_id() {
+        let id = KeyId::from_random([7; 16]);
+        assert_eq!(KeyId::parse(id.as_str()), Some(id.clone()));
+        assert_eq!(SandboxId::parse(id.as_str()), None);
+        for text in [
+            "",
+            "key_",
+            "key_AAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "key_../aaaaaaaaaaaaaaaaaaaaaaa",
+        ] {
+            assert_eq!(KeyId::parse(text), None, "{text}");
+        }
     }
 
     #[test]
