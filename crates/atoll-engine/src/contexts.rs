@@ -88,7 +88,11 @@ impl Slot {
                 ];
                 Ok(program(Interpreter::Bash, &argv).await?)
             }
-            Language::Javascript | Language::R => Err(EngineError::Language(self.language)),
+            Language::Javascript => {
+                let argv = ["/usr/bin/node", "--no-warnings", "-e", atoll_guest::NODE_KERNEL];
+                Ok(program(Interpreter::Node, &argv).await?)
+            }
+            Language::R => Err(EngineError::Language(self.language)),
         }
     }
 

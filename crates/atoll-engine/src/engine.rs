@@ -40,7 +40,7 @@ pub enum EngineError {
     Files(#[from] crate::files::FilesError),
     #[error("interrupted before the code began")]
     Interrupted,
-    #[error("language `{0}` is planned, not there yet; the jail runs python and bash")]
+    #[error("language `{0}` is planned, not there yet; the jail runs python, javascript and bash")]
     Language(atoll_core::Language),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),

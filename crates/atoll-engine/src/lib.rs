@@ -32,7 +32,7 @@ pub use inside::{
 pub use jail::JailError;
 pub use node::{Node, NodeConfig, NodeError};
 pub use pool::{Pool, PoolSize};
-pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec};
+pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 
 pub(crate) fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];

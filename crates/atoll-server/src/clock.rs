@@ -48,6 +48,19 @@ impl Timestamp {
     }
 }
 
+impl From<SystemTime> for Timestamp {
+    fn from(at: SystemTime) -> Self {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::from_millis(i64::try_from(since.as_millis()).unwrap_or(LATEST))
+    }
+}
+
+/// A file's time, exact to the nanosecond.
+pub(crate) fn rfc3339_nanos(nanos: i64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(nanos)).ok();
+    at.and_then(|at| at.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod logs;
 pub mod metrics;
 pub mod ready;
+pub mod sandboxes;
 mod server;
 pub mod store;
 

@@ -1,5 +1,6 @@
 //! The server as a whole: start in order, run, stop in the reverse order.
 
+use crate::api::e2b::E2b;
 use crate::api::{self, AppState, state::Shared};
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
@@ -8,17 +9,24 @@ use crate::http::{ConnectionLimits, HostRules, serve};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::ready::{Readiness, Ready};
-use crate::store::{Store, StoreError};
+use crate::sandboxes::Sandboxes;
+use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin};
+use atoll_core::Tier;
+use atoll_engine::template::Progress;
+use atoll_engine::{Node, NodeConfig, PoolSize};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// How often records of long ended sandboxes are removed.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often the depth of the pools is measured.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -51,7 +59,8 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn start(settings: Settings, home: &Path) -> Result<Self, ServerError> {
+    /// `program` is the `atoll` binary, which sandboxes are made with.
+    pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
         let path = Store::path(home);
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
@@ -69,7 +78,8 @@ impl Server {
             true => None,
             false => first_key::make(&store, home).await?,
         };
-        let state = share(settings, store, address).await?;
+        let node = Node::new(node_config(&settings, home, program));
+        let state = share(settings, store, address, node).await?;
         Ok(Self {
             state,
             first_key,
@@ -99,6 +109,7 @@ impl Server {
         } = self;
         let fresh = tokio::spawn(state.keys.clone().keep_fresh(state.store.clone()));
         let pruning = tokio::spawn(prune(state.store.clone()));
+        let warming = tokio::spawn(warm_up(state.clone()));
         let limits = connection_limits(&state.settings);
         let (admin_stop, admin_stopped) = tokio::sync::oneshot::channel::<()>();
         let admin_app = admin::router(state.clone());
@@ -118,6 +129,8 @@ impl Server {
                 "connections were cut when the time to drain was over"
             );
         }
+        warming.abort();
+        state.sandboxes.node().stop().await;
         admin_stop.send(()).ok();
         admin.await.ok();
         fresh.abort();
@@ -127,20 +140,89 @@ impl Server {
     }
 }
 
-async fn share(settings: Settings, store: Store, address: SocketAddr) -> Result<AppState, ServerError> {
+async fn share(
+    settings: Settings,
+    store: Store,
+    address: SocketAddr,
+    node: Arc<Node>,
+) -> Result<AppState, ServerError> {
     let domain = settings.domain.clone().unwrap_or_else(|| Domain::local(address.port()));
     let limits = Limits::new(&settings);
     limits.load(&store, Timestamp::now()).await?;
+    let metrics = Metrics::default();
+    let sandboxes = Sandboxes::new(
+        node,
+        store.clone(),
+        limits.clone(),
+        metrics.clone(),
+        settings.template.clone(),
+        settings.lifetime.hard.duration(),
+    );
+    let e2b = E2b::new(
+        Arc::clone(&sandboxes),
+        domain.to_string(),
+        atoll_core::Limits::of(settings.e2b.profile),
+        settings.lifetime.hard.duration(),
+    );
     Ok(AppState::new(Shared {
+        sandboxes,
+        e2b,
         keys: KeyRing::load(&store).await?,
         limits,
-        metrics: Metrics::default(),
+        metrics,
         ready: Readiness::default(),
         hosts: HostRules::new(&settings, domain.clone()),
         domain,
         store,
         settings,
     }))
+}
+
+fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
+    let size = |size: atoll_core::service::PoolSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
+    NodeConfig {
+        home: home.to_owned(),
+        program: program.to_owned(),
+        pool: PoolSize {
+            min: size(settings.pool.min),
+            max: size(settings.pool.max),
+        },
+        limits: atoll_core::Limits::of(settings.profile),
+        max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
+        remember: VISIBLE_FOR,
+    }
+}
+
+/// Builds the template and fills the pool; until then the server says that it is not ready.
+async fn warm_up(state: AppState) {
+    let opened = state.sandboxes.node().open(&state.settings.template, Arc::new(Told)).await;
+    match opened {
+        Ok(_) => {
+            tracing::info!(template = state.settings.template, "ready: the pool is warm");
+            state.ready.set(Ready::Ready);
+        }
+        Err(error) => {
+            tracing::error!(error = %crate::chain(&error), "no sandbox can be made");
+            state.ready.set(Ready::Failed);
+        }
+    }
+    loop {
+        for (template, depth) in state.sandboxes.node().depths() {
+            state.metrics.pool_depth(&template, Tier::Jail, depth);
+        }
+        state.sandboxes.tidy();
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// A build that the log tells of.
+#[derive(Debug)]
+struct Told;
+
+impl Progress for Told {
+    fn step(&self, text: &str, done: u64, total: u64) {
+        tracing::debug!(done, total, "building the template: {text}");
+    }
 }
 
 /// Two servers would take each other's sandboxes for lost.

@@ -41,11 +41,14 @@ codes! {
     HostNotAllowed = "host_not_allowed", MISDIRECTED_REQUEST, "The Host header names no host of this server";
     NotFound = "not_found", NOT_FOUND, "There is no such thing, or it belongs to somebody else";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The path exists, the method does not";
+    Forbidden = "forbidden", FORBIDDEN, "The sandbox does not allow this";
+    Exists = "already_exists", CONFLICT, "It is there already";
     Conflict = "conflict", CONFLICT, "The thing is in a state that does not allow this";
     Ended = "ended", GONE, "The sandbox has ended";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is larger than allowed";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of a type or an encoding that is not taken here";
+    NoRoom = "no_room", INSUFFICIENT_STORAGE, "The files of the sandbox have no room left";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many sandboxes in a short time";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "The key has used what it may use";
     AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has as many sandboxes or connections as it may have";

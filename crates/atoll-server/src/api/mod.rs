@@ -5,6 +5,7 @@
 //! `convert` (to and from ours), `error` (its shape of errors).
 
 pub mod e2b;
+mod engine_error;
 mod error;
 mod extract;
 pub mod native;
@@ -43,6 +44,7 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method);
     // The last layer is the outermost.
+    let router = router.layer(from_fn_with_state(state.clone(), e2b::ports_by_host));
     cors(router, &state.settings)
         .layer(from_fn_with_state(state.clone(), check_origin))
         .layer(from_fn_with_state(state.clone(), check_host))

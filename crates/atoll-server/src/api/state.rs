@@ -1,11 +1,13 @@
 //! What all handlers share.
 
+use crate::api::e2b::E2b;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::http::HostRules;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::ready::Readiness;
+use crate::sandboxes::Sandboxes;
 use crate::store::Store;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub struct Shared {
     pub metrics: Metrics,
     pub ready: Readiness,
     pub hosts: HostRules,
+    pub sandboxes: Arc<Sandboxes>,
+    pub(crate) e2b: Arc<E2b>,
 }
 
 impl AppState {

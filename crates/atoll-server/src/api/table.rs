@@ -76,12 +76,23 @@ impl Route {
     {
         // Methods of our own tables only; a strange one would not be served, and a test walks the table.
         let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::TRACE);
+        Self::of(method, path, access, dialect, on(filter, handler))
+    }
+
+    /// The same with a handler that knows its method already.
+    pub(crate) fn of(
+        method: Method,
+        path: &'static str,
+        access: Access,
+        dialect: Dialect,
+        handler: MethodRouter<AppState>,
+    ) -> Self {
         Self {
             method,
             path,
             access,
             dialect,
-            handler: on(filter, handler),
+            handler,
         }
     }
 }

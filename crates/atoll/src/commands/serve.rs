@@ -6,7 +6,6 @@ use crate::args::ServeArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::config::{self, ConfigError, Environment, Resolved, Sources};
-use atoll_server::ready::Ready;
 use atoll_server::{Server, ServerError, logs};
 use std::path::Path;
 
@@ -65,11 +64,11 @@ fn raise_descriptors() {
 async fn serve(resolved: Resolved, home: &Path) -> Result<ExitStatus, Failure> {
     // Before anything is said: who hears of the server may end it at once.
     let stop = stop_signal().map_err(|error| Failure::ours(&error))?;
-    let server = Server::start(resolved.settings, home)
+    let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
+    let server = Server::start(resolved.settings, home, &program)
         .await
         .map_err(|error| fail(&error))?;
     print(&greeting(&server))?;
-    server.state.ready.set(Ready::Ready);
     server.run(stop).await;
     Ok(ExitStatus::Ok)
 }

@@ -70,10 +70,15 @@ async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result
         metadata: call.metadata.unwrap_or_default(),
         rule: Rule::For(e2b.bounded(timeout)?),
         pause_at_end: call.auto_pause.unwrap_or(false),
-        ..Wish::default()
+        inputs: Vec::new(),
+        max_executions: None,
     };
-    let session = e2b.sandboxes.create(caller, wish).await?;
-    Ok((StatusCode::CREATED, Json(e2b.sandbox(&session))).into_response())
+    let made = e2b.sandboxes.create(caller, wish).await?;
+    let mut response = (StatusCode::CREATED, Json(e2b.sandbox(&made.session))).into_response();
+    if let Some(rate) = made.rate {
+        rate.write(response.headers_mut());
+    }
+    Ok(response)
 }
 
 fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
@@ -105,8 +110,8 @@ fn template(name: &str) -> Option<String> {
 /// Here a client limits its own executions: it goes away, and the code is interrupted. The sandbox's life is the bound.
 fn limits(profile: Limits) -> Limits {
     Limits {
-        wall: WallMillis::MAX_VALUE,
-        cpu_time: CpuTimeMillis::MAX_VALUE,
+        wall: WallMillis::MAX,
+        cpu_time: CpuTimeMillis::MAX,
         ..profile
     }
 }

@@ -16,8 +16,12 @@ pub(crate) fn render_api(error: &ApiError) -> Response {
 
 /// `{"code":"not_found","message":"…"}`, Connect's words. For unary calls; a stream has its own end frame.
 pub(crate) fn render_rpc(error: &ApiError) -> Response {
-    let body = json!({"code": rpc_code(error.code()), "message": words(error)});
-    finish((status(error.code()), Json(body)).into_response(), error)
+    finish((status(error.code()), Json(rpc_body(error))).into_response(), error)
+}
+
+/// The same as the end of a stream.
+pub(super) fn rpc_body(error: &ApiError) -> serde_json::Value {
+    json!({"code": rpc_code(error.code()), "message": words(error)})
 }
 
 /// The bare message.
@@ -36,6 +40,8 @@ fn words(error: &ApiError) -> String {
 fn status(code: ErrorCode) -> StatusCode {
     match code.status() {
         StatusCode::MISDIRECTED_REQUEST => StatusCode::FORBIDDEN,
+        // Its clients know a lost sandbox by the answer of E2B's proxy.
+        StatusCode::GONE => StatusCode::BAD_GATEWAY,
         other => other,
     }
 }
@@ -60,11 +66,16 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::InvalidRequest | ErrorCode::MalformedJson | ErrorCode::UnsupportedMediaType => "invalid_argument",
         ErrorCode::Unauthenticated => "unauthenticated",
-        ErrorCode::ScopeMissing | ErrorCode::OriginNotAllowed | ErrorCode::HostNotAllowed => "permission_denied",
+        ErrorCode::ScopeMissing | ErrorCode::OriginNotAllowed | ErrorCode::HostNotAllowed | ErrorCode::Forbidden => {
+            "permission_denied"
+        }
         ErrorCode::NotFound => "not_found",
         ErrorCode::MethodNotAllowed | ErrorCode::NotSupported | ErrorCode::NoWall => "unimplemented",
+        ErrorCode::Exists => "already_exists",
         ErrorCode::Conflict => "failed_precondition",
-        ErrorCode::BodyTooLarge | ErrorCode::RateLimited | ErrorCode::QuotaExceeded => "resource_exhausted",
+        ErrorCode::BodyTooLarge | ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::NoRoom => {
+            "resource_exhausted"
+        }
         ErrorCode::BodyTimeout => "deadline_exceeded",
         ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::Ended => "unavailable",
         ErrorCode::Internal => "internal",

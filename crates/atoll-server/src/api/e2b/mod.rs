@@ -26,6 +26,7 @@ use atoll_core::Limits;
 use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
 use counts::Counts;
+pub(crate) use ports::by_host as ports_by_host;
 use std::sync::Arc;
 use std::time::Duration;
 use tokens::Tokens;
