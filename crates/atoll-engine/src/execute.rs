@@ -3,6 +3,7 @@
 use crate::capture::Capture;
 use crate::control::Control;
 use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
+use crate::results::{Results, Taken};
 use crate::stat::of_process;
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
@@ -30,6 +31,10 @@ pub enum Output<'a> {
     Stdout(&'a [u8]),
     Stderr(&'a [u8]),
     Result(&'a RichResult),
+    /// The result with this index, counted from the last clearing, is another one now.
+    Updated(usize, &'a RichResult),
+    /// The results so far are gone. Text stays.
+    Cleared,
 }
 
 pub type Sink<'a> = &'a mut (dyn FnMut(Output<'_>) + Send);
@@ -88,9 +93,7 @@ struct Run<'a, 'b> {
     id: ExecutionId,
     stdout: Capture,
     stderr: Capture,
-    rich_left: u64,
-    results: Vec<RichResult>,
-    results_truncated: bool,
+    results: Results,
     error: Option<CodeError>,
     stop: Stop,
     started: Instant,
@@ -145,9 +148,7 @@ impl<'a, 'b> Run<'a, 'b> {
             id,
             stdout: Capture::new(limits.text_output.get()),
             stderr: Capture::new(limits.text_output.get()),
-            rich_left: limits.rich_output.get(),
-            results: Vec::new(),
-            results_truncated: false,
+            results: Results::new(limits.rich_output.get()),
             error: None,
             stop: Stop::No,
             started: Instant::now(),
@@ -250,9 +251,17 @@ impl<'a, 'b> Run<'a, 'b> {
             Happened::Said(FromKernel::Done { id, exit_code }) if id == self.id.as_str() => {
                 return Some(Finish::Done { exit_code });
             }
-            Happened::Said(FromKernel::Result { id, main, data, chart }) if id == self.id.as_str() => {
-                self.take_result(RichResult { main, data, chart });
+            Happened::Said(FromKernel::Result {
+                id,
+                main,
+                data,
+                chart,
+                display_id,
+                update,
+            }) if id == self.id.as_str() => {
+                self.take_result(RichResult { main, data, chart }, display_id, update);
             }
+            Happened::Said(FromKernel::Clear { id, wait }) if id == self.id.as_str() => self.clear(wait),
             Happened::Said(FromKernel::Error {
                 id,
                 name,
@@ -261,7 +270,7 @@ impl<'a, 'b> Run<'a, 'b> {
             }) if id == self.id.as_str() => {
                 self.error = Some(CodeError { name, value, traceback });
             }
-            Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong => self.results_truncated = true,
+            Happened::Said(FromKernel::Dropped { .. }) | Happened::TooLong => self.results.truncated = true,
             Happened::Said(_) => {}
             output => self.take_output(output),
         }
@@ -282,15 +291,25 @@ impl<'a, 'b> Run<'a, 'b> {
         }
     }
 
-    fn take_result(&mut self, result: RichResult) {
-        let size = serde_json::to_vec(&result).map_or(u64::MAX, |bytes| bytes.len() as u64);
-        if size > self.rich_left {
-            self.results_truncated = true;
-            return;
+    fn take_result(&mut self, result: RichResult, display_id: Option<String>, update: bool) {
+        if self.results.before_next() {
+            (self.sink)(Output::Cleared);
         }
-        self.rich_left -= size;
-        (self.sink)(Output::Result(&result));
-        self.results.push(result);
+        let taken = self.results.take(result, display_id, update);
+        let output = match taken {
+            Taken::Added => self.results.last().map(Output::Result),
+            Taken::Updated(index) => self.results.get(index).map(|result| Output::Updated(index, result)),
+            Taken::LeftOut => None,
+        };
+        if let Some(output) = output {
+            (self.sink)(output);
+        }
+    }
+
+    fn clear(&mut self, wait: bool) {
+        if self.results.clear(wait) {
+            (self.sink)(Output::Cleared);
+        }
     }
 
     /// How it ended. What the kernel says counts more than what the interpreter says.
@@ -314,11 +333,11 @@ impl<'a, 'b> Run<'a, 'b> {
             truncated: Truncated {
                 stdout: self.stdout.truncated,
                 stderr: self.stderr.truncated,
-                results: self.results_truncated,
+                results: self.results.truncated,
             },
             stdout: self.stdout.into_text(),
             stderr: self.stderr.into_text(),
-            results: self.results,
+            results: self.results.into_list(),
             error: self.error,
             usage,
             refused_processes: self
@@ -378,8 +397,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 .or(process.map(|p| p.peak_bytes))
                 .unwrap_or(0)
                 .max(self.watched_peak),
-            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.limits.rich_output.get()
-                - self.rich_left,
+            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.results.bytes(),
             net_in_bytes: 0,
             net_out_bytes: 0,
         }

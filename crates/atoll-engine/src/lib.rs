@@ -14,6 +14,7 @@ mod inside;
 mod jail;
 mod node;
 mod pool;
+mod results;
 mod sandbox;
 pub mod session;
 mod stat;
@@ -30,7 +31,7 @@ pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Node, NodeConfig, NodeError};
+pub use node::{Ended, Node, NodeConfig, NodeError};
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 

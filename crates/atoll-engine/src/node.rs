@@ -4,14 +4,14 @@ use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
 use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
-use crate::session::{LifeSpec, Session, State};
+use crate::session::{EventLog, LifeSpec, Session, State};
 use crate::template::{Progress, TemplateError, TemplateStore};
 use atoll_core::{EndReason, Limits, SandboxId};
 use atoll_jail::plan::Walls;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::sync::{OnceCell, Semaphore};
 
 #[derive(Clone, Debug)]
@@ -38,6 +38,35 @@ pub enum NodeError {
     Engine(#[from] EngineError),
 }
 
+/// What is remembered of a sandbox that is gone.
+#[derive(Debug)]
+pub struct Ended {
+    pub owner: String,
+    pub template: String,
+    pub created: SystemTime,
+    pub ended: SystemTime,
+    pub reason: EndReason,
+    pub metadata: BTreeMap<String, String>,
+    pub executions: u64,
+    pub events: Arc<EventLog>,
+}
+
+impl Ended {
+    fn of(session: &Session) -> Self {
+        let (reason, ended) = session.end_reason().unwrap_or((EndReason::Failed, SystemTime::now()));
+        Self {
+            owner: session.spec.owner.clone(),
+            template: session.template.clone(),
+            created: session.created,
+            ended,
+            reason,
+            metadata: session.spec.metadata.clone(),
+            executions: session.executions(),
+            events: Arc::clone(&session.events),
+        }
+    }
+}
+
 type Open = Arc<OnceCell<Arc<Pool>>>;
 
 #[derive(Debug)]
@@ -46,6 +75,7 @@ pub struct Node {
     store: TemplateStore,
     pools: Mutex<HashMap<String, Open>>,
     sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
+    ended: Mutex<HashMap<SandboxId, Arc<Ended>>>,
     room: Arc<Semaphore>,
 }
 
@@ -56,6 +86,7 @@ impl Node {
             store: TemplateStore::new(config.home.clone()),
             pools: Mutex::default(),
             sessions: Mutex::default(),
+            ended: Mutex::default(),
             room: Arc::new(Semaphore::new(room)),
             config,
         })
@@ -126,16 +157,25 @@ impl Node {
         }
     }
 
-    /// Frees the room when nothing is left of a sandbox, and forgets it a day later.
+    /// Frees the room when nothing is left of a sandbox; what is known of it stays for a while.
     async fn remember(self: Arc<Self>, session: Arc<Session>, room: tokio::sync::OwnedSemaphorePermit) {
         session.gone().await;
         drop(room);
+        let id = session.id().clone();
+        lock(&self.ended).insert(id.clone(), Arc::new(Ended::of(&session)));
+        lock(&self.sessions).remove(&id);
+        drop(session);
         tokio::time::sleep(self.config.remember).await;
-        lock(&self.sessions).remove(session.id());
+        lock(&self.ended).remove(&id);
     }
 
     pub fn find(&self, id: &SandboxId) -> Option<Arc<Session>> {
         lock(&self.sessions).get(id).cloned()
+    }
+
+    /// One that is gone, for as long as it is remembered.
+    pub fn find_ended(&self, id: &SandboxId) -> Option<Arc<Ended>> {
+        lock(&self.ended).get(id).cloned()
     }
 
     /// Sandboxes that have not ended.

@@ -1,6 +1,7 @@
 // The JavaScript context: one cell after the other from the control socket (descriptor 3), run by V8's own console
 // mode, which keeps `let` and `const` between cells and knows top-level await. Output goes to descriptors 1 and 2 like
-// that of any program. SIGINT ends a cell, also in an endless loop; the state survives.
+// that of any program. SIGINT ends a cell, also in an endless loop. The state survives it, except in the moment in which
+// Node changes from one way of listening to the other: then the process ends, and a fresh context follows.
 'use strict';
 const inspector = require('node:inspector');
 const net = require('node:net');

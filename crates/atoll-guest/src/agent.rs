@@ -6,8 +6,9 @@ use crate::files::{Ground, Listing, Removal, Uploads};
 use crate::outbox::Outbox;
 use crate::port::Ports;
 use crate::process::Processes;
+use crate::refused::Refused;
 use crate::watch::Watches;
-use atoll_core::wire::agent::{Answer, ToAgent, UNASKED, parse};
+use atoll_core::wire::agent::{Answer, Refusal, ToAgent, UNASKED, parse};
 use atoll_jail::AgentStart;
 use atoll_jail::channel::ChannelError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -139,7 +140,8 @@ impl Agent {
         if has_walk && !self.outbox.is_full() {
             return Some(Timespec::default());
         }
-        let left = self.ports.next_timeout()?.saturating_duration_since(Instant::now());
+        let timeouts = self.ports.next_timeout().into_iter().chain(self.uploads.next_timeout());
+        let left = timeouts.min()?.saturating_duration_since(Instant::now());
         // One more, so that it is over when we wake.
         Timespec::try_from(left + Duration::from_millis(1)).ok()
     }
@@ -188,6 +190,9 @@ impl Agent {
             };
             self.tell_changes(matches!(finished, Ok((_, true))))?;
             self.answer_entry(request, finished.map(|(entry, _)| entry))?;
+        }
+        while let Some(request) = self.uploads.take_forgotten() {
+            self.refuse(request, Refused::new(Refusal::Failed, "the upload was never committed"))?;
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ fn refusal(errno: Errno) -> Refusal {
         Errno::ISDIR => Refusal::IsADirectory,
         Errno::NXIO | Errno::NODEV => Refusal::NotAFile,
         Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Refusal::NoRoom,
-        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BUSY | Errno::TXTBSY => Refusal::Denied,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BUSY | Errno::TXTBSY | Errno::XDEV => Refusal::Denied,
         Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::ILSEQ => Refusal::Invalid,
         _ => Refusal::Failed,
     }
@@ -59,6 +59,7 @@ fn words(errno: Errno) -> String {
     match errno {
         Errno::NOENT => "no such file or directory".to_owned(),
         Errno::NOSPC | Errno::DQUOT => "no space left".to_owned(),
+        Errno::XDEV => "is not among the sandbox's own files".to_owned(),
         Errno::LOOP => "too many links, or a link that leads out of the files".to_owned(),
         errno => std::io::Error::from(errno).to_string(),
     }

@@ -3,7 +3,7 @@
 use crate::shell::AgentStart;
 use crate::step::{Step, StepError};
 use crate::sys::lockdown::{Lock, lock_down};
-use crate::sys::process::{Forked, die_of_broken_pipes, exit_now, fork_with, lay_all};
+use crate::sys::process::{Forked, default_signals, exit_now, fork_with, lay_all};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
     nix::sys::signal::SigSet::empty()
         .thread_set_mask()
         .step("unblock signals")?;
-    die_of_broken_pipes();
+    default_signals();
     let filters = [agent.filters[0].as_slice(), agent.filters[1].as_slice()];
     let lock = Lock {
         off: agent.off,

@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod channel;
 pub mod command;
 pub mod filter;
+mod input;
 mod instance;
 pub mod jailer;
 mod paths;

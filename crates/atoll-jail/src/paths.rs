@@ -27,7 +27,14 @@ const READABLE: &[&str] = &[
     "/dev",
 ];
 const WRITABLE: &[&str] = &["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"];
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathsError {

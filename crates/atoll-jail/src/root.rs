@@ -7,6 +7,7 @@ use crate::step::{Step, StepError};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
     fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount, move_mount, open_tree, unmount,
@@ -36,7 +37,14 @@ const ETC: &[&str] = &[
     "/etc/ld.so.conf.d",
     "/etc/ssl/certs",
 ];
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
 
 /// Where a sandbox can have mounts of its own.
 pub(crate) const PLACES: &[&str] = &[
@@ -116,16 +124,29 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
 /// The same through an overlay of nothing, which shows no path of the host: the user's home stays out of sight.
 fn take_veiled(path: &Path, empty: &Path) -> Result<OwnedFd, StepError> {
     let what = format!("veil the tree {}", path.display());
-    let open = |path: &Path| rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let (tree, empty) = (open(path).step(&what)?, open(empty).step(&what)?);
-    let layers = format!("/proc/self/fd/{}:/proc/self/fd/{}", tree.as_raw_fd(), empty.as_raw_fd());
-    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step(&what)?;
-    fsconfig_set_string(fs.as_fd(), "source", "atoll").step(&what)?;
-    fsconfig_set_string(fs.as_fd(), "lowerdir", layers).step(&what)?;
-    fsconfig_create(fs.as_fd()).step(&what)?;
+    overlay(&open_directory(path).step(&what)?, empty, &what)
+}
+
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A read-only overlay of a directory and an empty one, mounted nowhere. Files keep their inode numbers.
+pub(crate) fn overlay(directory: &OwnedFd, empty: &Path, what: &str) -> Result<OwnedFd, StepError> {
+    let empty = open_directory(empty).step(what)?;
+    let layers = format!(
+        "/proc/self/fd/{}:/proc/self/fd/{}",
+        directory.as_raw_fd(),
+        empty.as_raw_fd()
+    );
+    let fs = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).step(what)?;
+    fsconfig_set_string(fs.as_fd(), "source", "atoll").step(what)?;
+    fsconfig_set_string(fs.as_fd(), "lowerdir", layers).step(what)?;
+    fsconfig_set_string(fs.as_fd(), "xino", "off").step(what)?;
+    fsconfig_create(fs.as_fd()).step(what)?;
     let attributes =
         MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).step(&what)
+    fsmount(fs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).step(what)
 }
 
 /// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/run/tmpl`.

@@ -1,4 +1,4 @@
-# Claim: a walk over / finds nothing to write to but the scratch places and the five device nodes.
+# Claim: a walk over / finds nothing to write to but the scratch places, the six device nodes and the maker of terminals.
 # Expected: the golden list; each directory of it takes a file, each other directory refuses one.
 # Control: outside, the walk below the test's own directory finds it writable. Safe: only own files are made.
 import stat

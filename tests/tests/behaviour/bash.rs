@@ -131,6 +131,9 @@ async fn an_interrupt_ends_the_code_and_keeps_the_shell() -> Result<()> {
         "while :; do :; done",
         "(sleep 1000)",
         "sleep 1000 | cat",
+        "f() { while :; do :; done; echo unreached; }; g() { f; echo unreached; }; g || echo unreached",
+        "f() { eval 'sleep 1000; echo unreached'; }; while :; do if f; then echo unreached; else echo unreached; fi; done",
+        "f() { sleep 1000 & wait; }; for ((;;)); do { f; echo unreached; }; [[ a ]] && echo unreached; done",
     ] {
         let ended = place
             .interrupted(Language::Bash, &format!("echo MARK; {code}; echo unreached"), "MARK")
@@ -143,6 +146,48 @@ async fn an_interrupt_ends_the_code_and_keeps_the_shell() -> Result<()> {
         let next = place.bash("echo $x; false").await?;
         assert_eq!((next.stdout.as_str(), next.exit_code), ("kept\n", Some(1)), "{code}");
     }
+    place.end().await
+}
+
+#[tokio::test]
+async fn an_interrupt_in_a_function_keeps_directory_variables_functions_and_options() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    place
+        .bash("set -eu; shopt -s nullglob; export WORD=kept; inner() { local IFS=,; cd /tmp; echo MARK; sleep 1000; }")
+        .await?;
+    let ended = place
+        .interrupted(
+            Language::Bash,
+            "outer() { inner; echo unreached; }; outer; echo unreached",
+            "MARK",
+        )
+        .await?;
+    assert_eq!(
+        (ended.outcome, ended.stdout.as_str()),
+        (Outcome::Interrupted, "MARK\n"),
+        "{ended:?}"
+    );
+    assert_eq!(ended.stderr, "");
+    let next = place
+        .bash("echo $PWD $WORD \"[$IFS]\" $-; shopt extdebug nullglob || :; declare -F; trap -p DEBUG; printenv WORD")
+        .await?;
+    assert_eq!(next.outcome, Outcome::Ok, "{next:?}");
+    let words: Vec<&str> = next.stdout.split_whitespace().collect();
+    assert_eq!(words.first_chunk(), Some(&["/tmp", "kept", "[", "]"]), "{next:?}");
+    let flags = words.get(4).copied().unwrap_or_default();
+    assert!(
+        flags.contains('e') && flags.contains('u') && !flags.contains('T'),
+        "{next:?}"
+    );
+    assert_eq!(
+        words.get(5..),
+        Some(
+            &[
+                "extdebug", "off", "nullglob", "on", "declare", "-f", "inner", "declare", "-f", "outer", "kept"
+            ][..]
+        ),
+        "{next:?}"
+    );
     place.end().await
 }
 

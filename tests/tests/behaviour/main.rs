@@ -3,11 +3,14 @@
 mod answers;
 mod bad_input;
 mod bash;
+mod display;
 mod doctor;
 mod endings;
 mod first;
 mod inputs;
+mod inside;
 mod interrupts;
+mod javascript;
 mod limits;
 mod python;
 mod room;

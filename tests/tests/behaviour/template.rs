@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use atoll_core::{Limits, Outcome};
-use atoll_tests::{Place, run};
+use atoll_tests::{Place, atoll, run, run_command};
 use serde_json::Value;
 
 /// The modules that the recipe promises.
@@ -131,6 +131,7 @@ fn list_has_a_row_per_template() -> Result<()> {
                 "description",
                 "digest",
                 "name",
+                "other_builds",
                 "python",
                 "size_bytes"
             ]
@@ -196,5 +197,96 @@ fn an_unknown_template_is_refused_with_those_that_are_known() -> Result<()> {
             "error: cannot use this template: there is no template `nope`; known are python-data, python-min\n"
         );
     }
+    Ok(())
+}
+
+/// A data directory with one recipe of its own.
+fn home_with(recipe: &str, lock: &str) -> Result<tempfile::TempDir> {
+    let home = tempfile::tempdir()?;
+    let folder = home.path().join("recipes/tiny");
+    std::fs::create_dir_all(&folder)?;
+    let start =
+        "name = \"tiny\"\ndescription = \"Tiny.\"\nbase = \"host\"\npython = \">=3.8\"\nlock = \"requirements.lock\"\n";
+    std::fs::write(folder.join("template.toml"), format!("{start}{recipe}"))?;
+    std::fs::write(folder.join("requirements.lock"), lock)?;
+    Ok(home)
+}
+
+#[test]
+fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> {
+    let home = home_with("", &format!("no-such-package==1 --hash=sha256:{}\n", "0".repeat(64)))?;
+    // Nobody listens there. Both installers, whichever this machine has.
+    let nowhere = "http://127.0.0.1:9/simple";
+    let ran = run_command(
+        atoll()
+            .env("ATOLL_HOME", home.path())
+            .envs([
+                ("PIP_INDEX_URL", nowhere),
+                ("UV_DEFAULT_INDEX", nowhere),
+                ("PIP_RETRIES", "1"),
+                ("UV_HTTP_RETRIES", "0"),
+            ])
+            .args(["template", "build", "tiny"]),
+    )?;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(6), ""), "{ran:?}");
+    assert!(
+        ran.stderr.contains("the package index cannot be reached"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("hint: check the network"), "{}", ran.stderr);
+    let left = std::fs::read_dir(home.path().join("templates"))?.filter_map(Result::ok);
+    let left: Vec<_> = left
+        .map(|entry| entry.file_name())
+        .filter(|name| name != "tiny.lock")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    Ok(())
+}
+
+#[test]
+fn without_room_on_the_disk_no_build_starts() -> Result<()> {
+    let home = home_with("room_mib = 1099511627776\n", "# nothing\n")?;
+    let ran = run_command(
+        atoll()
+            .env("ATOLL_HOME", home.path())
+            .args(["template", "build", "tiny"]),
+    )?;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(6), ""), "{ran:?}");
+    assert!(
+        ran.stderr.contains("needs about 1099511627776 MiB of disk"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("hint: make room"), "{}", ran.stderr);
+    Ok(())
+}
+
+#[test]
+fn old_builds_are_listed() -> Result<()> {
+    let home = home_with("", "# nothing\n")?;
+    let old = home.path().join("templates/tiny-0123456789ab");
+    std::fs::create_dir_all(&old)?;
+    std::fs::write(old.join("use.lock"), "")?;
+    let listed = run_command(atoll().env("ATOLL_HOME", home.path()).args(["template", "list"]))?;
+    assert!(
+        listed.stdout.contains("old build  0123456789ab: Python unknown"),
+        "{listed:?}"
+    );
+    assert!(listed.stdout.contains("unused, goes with the next build"), "{listed:?}");
+    let json = run_command(
+        atoll()
+            .env("ATOLL_HOME", home.path())
+            .args(["template", "list", "--json"]),
+    )?;
+    let all: Value = serde_json::from_str(&json.stdout)?;
+    let tiny = all
+        .as_array()
+        .and_then(|all| all.iter().find(|info| info["name"] == "tiny"));
+    let other = &tiny.context("tiny")?["other_builds"][0];
+    assert_eq!(
+        (&other["key"], &other["in_use"]),
+        (&"0123456789ab".into(), &false.into())
+    );
     Ok(())
 }

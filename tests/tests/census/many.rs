@@ -135,6 +135,7 @@ async fn private_inputs_leave_no_copy() -> Result<()> {
     let execution = python(&mut sandbox, "print(open('/data/input/secret.csv').read())").await?;
     assert_eq!(execution.stdout, "a,b\n1,2\n\n");
     sandbox.end().await?;
+    drop(sandbox);
     // The instance's empty directory stays as long as it lives; a copy of the input must not.
     let spool = |path: &&std::path::PathBuf| path.to_string_lossy().contains(".spool/") && !path.ends_with("empty");
     let after = Census::of(engine.jailer_pid())?;

@@ -32,14 +32,14 @@ pub(crate) const FILES: &[Probe] = &[
     },
     Probe {
         id: "F02",
-        claim: "Only the scratch places and five device nodes can be written to",
+        claim: "Only the scratch places, six device nodes and the maker of terminals can be written to",
         code: code!("f02_writable"),
         already_without: &[],
         expect: &[
             e(
                 "writable",
                 &[
-                    "/data/output /dev/full /dev/null /dev/random /dev/shm /dev/urandom /dev/zero /home/user /mnt/data /tmp",
+                    "/data/output /dev/full /dev/null /dev/pts/ptmx /dev/random /dev/shm /dev/tty /dev/urandom /dev/zero /home/user /mnt/data /tmp",
                 ],
             ),
             e("create in *", &["EROFS", "EACCES", "ENOENT", "EPERM"]),
@@ -106,10 +106,15 @@ pub(crate) const FILES: &[Probe] = &[
     },
     Probe {
         id: "F13",
-        claim: "No device can be made, none but five exist",
+        claim: "No device can be made, none but six and own terminals exist",
         code: code!("f13_devices"),
         already_without: &[],
-        expect: &[e("make *", REFUSED), e("open *", GONE)],
+        expect: &[
+            e("make *", REFUSED),
+            e("open *", GONE),
+            e("controlling terminal", &["ENXIO"]),
+            e("own terminals", &["/dev/pts/0: 0 ptmx"]),
+        ],
         oracle: Oracle::Machine,
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::Seccomp],

@@ -212,6 +212,7 @@ async fn a_helper_without_descriptors_refuses_and_recovers() -> Result<()> {
         works(&engine).await?;
     }
     neighbour.end().await?;
+    drop(neighbour);
     before.is_again(engine.jailer_pid())?;
     stop(engine).await
 }

@@ -256,6 +256,9 @@ async fn a_killed_spawner_is_replaced() -> Result<()> {
     works(&mut lost, "print(1)", "1\n").await?;
     let family = Family::of(engine.jailer_pid())?;
     family.spawner.signal(Signal::KILL)?;
+    eventually("the end of what was below", || {
+        !family.agents.iter().any(|agent| agent.is_alive())
+    })?;
     let run = timeout(BOUND, python(&mut lost, "1")).await.context("no answer")?;
     ensure!(
         run.as_ref()
@@ -263,9 +266,6 @@ async fn a_killed_spawner_is_replaced() -> Result<()> {
         "{run:?}"
     );
     timeout(BOUND, lost.end()).await.context("the end never comes")?.ok();
-    eventually("the end of what was below", || {
-        !family.agents.iter().any(|agent| agent.is_alive())
-    })?;
     let next = timeout(BOUND, engine.create(SandboxSpec::default()))
         .await
         .context("no answer")?;

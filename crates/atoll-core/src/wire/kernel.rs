@@ -35,6 +35,16 @@ pub enum FromKernel {
         main: bool,
         data: Map<String, Value>,
         chart: Option<Value>,
+        /// Names a place on the page that later results may update.
+        #[serde(default)]
+        display_id: Option<String>,
+        #[serde(default)]
+        update: bool,
+    },
+    /// The results so far are to go: now, or when the next one comes.
+    Clear {
+        id: String,
+        wait: bool,
     },
     Error {
         id: String,

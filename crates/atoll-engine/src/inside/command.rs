@@ -12,6 +12,8 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 /// Pieces of output that wait for a listener; then the command waits, too.
 const WAITING: usize = 16;
+/// Listeners that wait until the command says something; one more hears nothing.
+const NEWCOMERS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEvent {
@@ -50,7 +52,7 @@ pub struct Command {
     pub info: CommandInfo,
     pidfd: OwnedFd,
     stdin: Mutex<Option<AsyncFd<OwnedFd>>>,
-    newcomers: mpsc::UnboundedSender<mpsc::Sender<CommandEvent>>,
+    newcomers: mpsc::Sender<mpsc::Sender<CommandEvent>>,
     end: watch::Sender<Option<CommandEnd>>,
 }
 
@@ -61,7 +63,7 @@ impl Command {
         pidfd: OwnedFd,
         stdin: Option<OwnedFd>,
     ) -> Result<(Self, Listener, Newcomers), JailError> {
-        let (newcomers, listeners) = mpsc::unbounded_channel();
+        let (newcomers, listeners) = mpsc::channel(NEWCOMERS);
         let command = Self {
             info: CommandInfo { pid, spec },
             pidfd,
@@ -76,10 +78,10 @@ impl Command {
     /// What it says from now on; what was said before is gone. One that has ended tells its end.
     pub fn listen(&self) -> Listener {
         let (sender, receiver) = mpsc::channel(WAITING);
-        if let Err(refused) = self.newcomers.send(sender)
+        if let Err(refused) = self.newcomers.try_send(sender)
             && let Some(end) = self.end()
         {
-            refused.0.try_send(CommandEvent::End(end)).ok();
+            refused.into_inner().try_send(CommandEvent::End(end)).ok();
         }
         Listener(receiver)
     }

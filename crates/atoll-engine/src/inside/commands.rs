@@ -138,4 +138,4 @@ fn terminal(master: OwnedFd) -> Result<(Option<OwnedFd>, Sources), JailError> {
 }
 
 /// Where new listeners reach the task that reads a command's output.
-pub(super) type Newcomers = mpsc::UnboundedReceiver<mpsc::Sender<super::CommandEvent>>;
+pub(super) type Newcomers = mpsc::Receiver<mpsc::Sender<super::CommandEvent>>;

@@ -6,6 +6,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use tokio::sync::{mpsc, watch};
 
+/// Answers about one topic that wait: a context is started, fails or ends, and a question has one answer.
+const WAITING: usize = 4;
+
 /// What an answer is about. Nobody asks twice about one topic at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
@@ -17,13 +20,13 @@ pub(crate) enum Topic {
 
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    topics: Mutex<HashMap<Topic, mpsc::UnboundedSender<Event>>>,
+    topics: Mutex<HashMap<Topic, mpsc::Sender<Event>>>,
     ended: watch::Sender<bool>,
 }
 
 /// The answers about one topic, from the moment that somebody asked for them.
 #[derive(Debug)]
-pub(crate) struct Letters(mpsc::UnboundedReceiver<Event>);
+pub(crate) struct Letters(mpsc::Receiver<Event>);
 
 impl Letters {
     /// The next answer; an error if the sandbox has ended instead.
@@ -43,7 +46,7 @@ impl Default for Mailbox {
 
 impl Mailbox {
     pub(crate) fn listen(&self, topic: Topic) -> Letters {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::channel(WAITING);
         let mut topics = lock(&self.topics);
         // Once it has ended nothing comes any more: the receiver sees the end at once.
         if !*self.ended.borrow() {
@@ -72,7 +75,7 @@ impl Mailbox {
     fn give(&self, topic: Topic, event: Event) {
         if let Some(sender) = lock(&self.topics).get(&topic) {
             // Who asked may have given up meanwhile.
-            sender.send(event).ok();
+            sender.try_send(event).ok();
         }
     }
 

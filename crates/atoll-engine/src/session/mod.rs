@@ -43,7 +43,7 @@ pub struct Session {
     pub template: String,
     pub spec: LifeSpec,
     pub created: SystemTime,
-    pub events: EventLog,
+    pub events: Arc<EventLog>,
     life: Mutex<Life>,
     changed: Notify,
     /// Nothing of it is left.
@@ -95,7 +95,7 @@ impl Session {
             template,
             spec,
             created,
-            events: EventLog::default(),
+            events: Arc::default(),
             life: Mutex::new(life),
             changed: Notify::new(),
             gone: watch::Sender::new(false),

@@ -40,7 +40,7 @@ pub(super) fn compile(workspace: &Workspace, python: Command, meter: &Meter<'_>)
     let mut command = command(python, &root, super::INSIDE, &parts);
     workspace.hold(&mut command);
     let mut heard = Heard::default();
-    let result = tool::run(command, &mut |line: &str| {
+    let result = tool::run(command, workspace.patience(), &mut |line: &str| {
         heard.line(line);
         meter.at(heard.compiled, total);
     });

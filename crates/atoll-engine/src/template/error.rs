@@ -4,6 +4,7 @@ use super::build::BuildError;
 use super::kernel::KernelError;
 use super::manifest::ManifestError;
 use super::recipe::RecipeError;
+use super::room::RoomError;
 use super::search::SearchError;
 use super::workspace::WorkspaceError;
 
@@ -46,6 +47,14 @@ pub enum TemplateError {
     },
     #[error("template `{name}` is being built by another process")]
     Busy { name: String },
+    #[error("template `{name}` is used by a running atoll")]
+    InUse { name: String },
+    #[error("cannot build template `{name}`")]
+    Room {
+        name: String,
+        #[source]
+        source: RoomError,
+    },
     #[error("template `{name}` was built but cannot be opened")]
     Vanished { name: String },
     #[error("cannot list the templates")]
@@ -61,7 +70,9 @@ impl TemplateError {
         match self {
             TemplateError::Search { source, .. } => Some(source.hint()),
             TemplateError::Build { source, .. } => source.hint(),
+            TemplateError::Room { source, .. } => source.hint(),
             TemplateError::Busy { .. } => Some("wait until that build is done"),
+            TemplateError::InUse { .. } => Some("end that atoll first"),
             TemplateError::Recipe { .. }
             | TemplateError::Store { .. }
             | TemplateError::Refresh { .. }

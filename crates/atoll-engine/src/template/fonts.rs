@@ -67,7 +67,7 @@ pub(super) fn make_list(workspace: &Workspace, layout: &Layout) -> Result<Vec<(S
         .arg(layout.site_packages())
         .env("MPLCONFIGDIR", &cache);
     workspace.hold(&mut command);
-    tool::run(command, &mut |_: &str| {}).map_err(|source| FontsError::Make { source })?;
+    tool::run(command, workspace.patience(), &mut |_: &str| {}).map_err(|source| FontsError::Make { source })?;
     let made = find(&cache)?;
     let name = made.file_name().unwrap_or_default().to_string_lossy().into_owned();
     place(&made, &layout.tree, &name).map_err(|error| match error {

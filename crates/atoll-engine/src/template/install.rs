@@ -91,7 +91,7 @@ pub(super) fn install(
         scratch: workspace.scratch(),
         to,
     };
-    tool::run(command, &mut watch).map_err(|source| InstallError::Install { source })
+    tool::run(command, workspace.patience(), &mut watch).map_err(|source| InstallError::Install { source })
 }
 
 fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError> {

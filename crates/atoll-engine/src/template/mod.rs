@@ -9,20 +9,25 @@ mod compile;
 mod digest;
 mod elf;
 mod error;
+mod family;
 mod fonts;
 mod install;
 mod kernel;
 mod manifest;
 mod meter;
+mod patience;
 mod python;
 mod recipe;
 mod recipe_file;
 mod relocate;
+mod retire;
+mod room;
 mod search;
 mod shelf;
 mod store;
 mod tool;
 mod tree;
+mod using;
 mod venv;
 mod verify;
 mod version;
@@ -45,6 +50,7 @@ pub use manifest::ManifestError;
 pub use recipe::RecipeError;
 pub use recipe_file::RecipeFileError;
 pub use relocate::RelocateError;
+pub use room::RoomError;
 pub use search::SearchError;
 pub use store::TemplateStore;
 pub use tool::ToolError;
@@ -82,6 +88,8 @@ pub struct Template {
     pub warmup: Option<String>,
     /// Links that each new home starts with: path below the home, target as seen inside.
     pub links: Vec<(String, String)>,
+    /// Nobody removes the files while this is held.
+    using: using::Using,
 }
 
 /// One line of a list of templates. What only a built template has is `None` before that.
@@ -95,10 +103,24 @@ pub struct TemplateInfo {
     pub size_bytes: Option<u64>,
     /// RFC 3339, UTC.
     pub built_at: Option<String>,
+    /// What stands on the disk beside the build that is used now: of an older recipe or another interpreter.
+    pub other_builds: Vec<OtherBuild>,
+}
+
+/// A build that is not the one to use now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OtherBuild {
+    /// The end of its directory's name.
+    pub key: String,
+    /// `None` if it was built by a version of Atoll that this one does not understand.
+    pub python: Option<String>,
+    pub size_bytes: Option<u64>,
+    /// `None` if that cannot be known.
+    pub in_use: Option<bool>,
 }
 
 impl TemplateInfo {
-    fn of(name: &str, description: &str, built: Option<&Manifest>) -> Self {
+    fn of(name: &str, description: &str, built: Option<&Manifest>, other_builds: Vec<OtherBuild>) -> Self {
         Self {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -107,6 +129,7 @@ impl TemplateInfo {
             python: built.map(|manifest| manifest.python.version.to_string()),
             size_bytes: built.map(|manifest| manifest.size_bytes),
             built_at: built.map(|manifest| manifest.built_at.clone()),
+            other_builds,
         }
     }
 }

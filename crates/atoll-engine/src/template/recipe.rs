@@ -6,6 +6,7 @@
 use super::Package;
 use super::python::Interpreter;
 use super::recipe_file::{self, RecipeFileError};
+use super::room;
 use super::version::Range;
 use fs_err as fs;
 use sha2::{Digest, Sha256};
@@ -78,6 +79,7 @@ pub(super) struct Recipe {
     pub(super) imports: Vec<String>,
     pub(super) fonts: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
+    room_mib: Option<u64>,
     /// Of the three texts, in hex.
     pub(super) digest: String,
 }
@@ -112,6 +114,12 @@ impl Recipe {
             .len()
     }
 
+    /// Free disk space that a build needs.
+    pub(super) fn room_mib(&self) -> u64 {
+        self.room_mib
+            .unwrap_or_else(|| room::estimate_mib(self.package_count()))
+    }
+
     fn new(
         path: &Path,
         folder: &str,
@@ -136,6 +144,7 @@ impl Recipe {
             imports: file.imports,
             fonts: file.fonts,
             env: file.env,
+            room_mib: file.room_mib,
             digest: hex(&digest),
         })
     }

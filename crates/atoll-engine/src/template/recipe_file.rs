@@ -55,6 +55,9 @@ pub(super) struct RecipeFile {
     pub(super) imports: Vec<String>,
     #[serde(default)]
     pub(super) fonts: Vec<String>,
+    /// Free disk space that a build needs.
+    #[serde(default)]
+    pub(super) room_mib: Option<u64>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
 }

@@ -62,6 +62,15 @@ impl Places {
         }
     }
 
+    /// The same, with helper programs of this directory.
+    #[cfg(test)]
+    pub(super) fn with_programs_in(self, directory: &Path) -> Self {
+        Self {
+            path: vec![directory.to_owned()],
+            ..self
+        }
+    }
+
     pub(super) fn program(&self, name: &str) -> Option<PathBuf> {
         self.path.iter().map(|dir| dir.join(name)).find(|path| path.is_file())
     }

@@ -5,13 +5,15 @@
 
 use super::manifest::{Manifest, PythonRecord};
 use super::meter::TOTAL;
+use super::patience::Patience;
 use super::python::Interpreter;
 use super::recipe::{self, Recipe};
 use super::search::{self, Places};
 use super::shelf::{KEY_DIGITS, Shelf};
-use super::workspace::{BuildLock, Workspace};
+use super::using::Using;
+use super::workspace::{BuildLock, Workspace, WorkspaceError};
 use super::{Progress, Template, TemplateDetails, TemplateInfo};
-use super::{TemplateError, build, kernel};
+use super::{TemplateError, build, kernel, retire, room};
 use fs_err as fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 pub struct TemplateStore {
     home: PathBuf,
     places: Places,
+    patience: Patience,
 }
 
 impl TemplateStore {
@@ -28,6 +31,7 @@ impl TemplateStore {
         Self {
             home,
             places: Places::of_this_process(),
+            patience: Patience::USUAL,
         }
     }
 
@@ -54,12 +58,18 @@ impl TemplateStore {
             .collect::<Result<Vec<_>, _>>()?;
         let mut list: Vec<TemplateInfo> = Vec::new();
         for recipe in &recipes {
-            let built = self.usable(recipe)?.map(|(_, manifest)| manifest);
-            list.push(TemplateInfo::of(&recipe.name, &recipe.description, built.as_ref()));
+            list.push(self.info(recipe)?.0);
         }
-        for (_, manifest) in self.shelf()?.all() {
+        let shelf = self.shelf()?;
+        for (path, manifest) in shelf.all() {
             if list.iter().all(|info| info.name != manifest.name) {
-                list.push(TemplateInfo::of(&manifest.name, &manifest.description, Some(&manifest)));
+                let others = retire::other_builds(&shelf, &manifest.name, Some(&path));
+                list.push(TemplateInfo::of(
+                    &manifest.name,
+                    &manifest.description,
+                    Some(&manifest),
+                    others,
+                ));
             }
         }
         Ok(list)
@@ -68,13 +78,21 @@ impl TemplateStore {
     /// One template with its packages.
     pub fn show(&self, name: &str) -> Result<TemplateDetails, TemplateError> {
         let recipe = self.recipe(name)?;
-        let built = self.usable(&recipe)?.map(|(_, manifest)| manifest);
-        let info = TemplateInfo::of(&recipe.name, &recipe.description, built.as_ref());
+        let (info, built) = self.info(&recipe)?;
         let packages = built.map_or_else(|| recipe.pins(), |manifest| manifest.packages);
         Ok(TemplateDetails { info, packages })
     }
 
-    /// Removes everything built under this name; false if there was nothing. Must not be in use.
+    fn info(&self, recipe: &Recipe) -> Result<(TemplateInfo, Option<Manifest>), TemplateError> {
+        let built = self.usable(recipe)?;
+        let path = built.as_ref().map(|(path, _)| path.as_path());
+        let others = retire::other_builds(&self.shelf()?, &recipe.name, path);
+        let manifest = built.as_ref().map(|(_, manifest)| manifest);
+        let info = TemplateInfo::of(&recipe.name, &recipe.description, manifest, others);
+        Ok((info, built.map(|(_, manifest)| manifest)))
+    }
+
+    /// Removes everything built under this name; false if there was nothing. What is in use stays, and is an error.
     pub fn remove(&self, name: &str) -> Result<bool, TemplateError> {
         let name = recipe::resolve(name);
         let directories = self.shelf()?.directories(name);
@@ -87,10 +105,14 @@ impl TemplateStore {
         };
         let lock = BuildLock::attempt(&self.templates(), name).map_err(store)?;
         let lock = lock.ok_or_else(|| TemplateError::Busy { name: name.to_owned() })?;
-        directories
-            .iter()
-            .try_for_each(|path| lock.remove(path).map_err(store))?;
-        Ok(true)
+        let mut used = false;
+        for path in &directories {
+            used |= !lock.remove(path).map_err(store)?;
+        }
+        match used {
+            true => Err(TemplateError::InUse { name: name.to_owned() }),
+            false => Ok(true),
+        }
     }
 
     fn templates(&self) -> PathBuf {
@@ -111,7 +133,7 @@ impl TemplateStore {
 
     fn open(&self, recipe: &Recipe) -> Result<Option<Template>, TemplateError> {
         match self.usable(recipe)? {
-            Some((path, manifest)) => self.template(&path, manifest).map(Some),
+            Some((path, manifest)) => self.template(&path, manifest),
             None => Ok(None),
         }
     }
@@ -149,15 +171,43 @@ impl TemplateStore {
         let python = search::choose(&self.places, &recipe.python)
             .map_err(|source| TemplateError::Search { name: name(), source })?;
         let path = self.path(recipe, &python);
-        if !again && let Some(manifest) = self.refresh(&path, &python)? {
-            return self.template(&path, manifest);
+        if !again
+            && let Some(manifest) = self.refresh(&path, &python)?
+            && let Some(template) = self.template(&path, manifest)?
+        {
+            return Ok(template);
         }
-        let workspace = Workspace::create(lock).map_err(store)?;
+        room::check(&self.templates(), recipe.room_mib())
+            .map_err(|source| TemplateError::Room { name: name(), source })?;
+        let workspace = Workspace::create(lock, self.patience).map_err(store)?;
         build::build(&workspace, &self.places, recipe, &python, progress)
             .map_err(|source| TemplateError::Build { name: name(), source })?;
-        workspace.publish(&path).map_err(store)?;
-        let manifest = Manifest::read(&path).ok_or_else(|| TemplateError::Vanished { name: name() })?;
-        self.template(&path, manifest)
+        let lock = workspace.publish(&path).map_err(store)?;
+        let vanished = || TemplateError::Vanished { name: name() };
+        let manifest = Manifest::read(&path).ok_or_else(vanished)?;
+        let template = self.template(&path, manifest)?.ok_or_else(vanished)?;
+        self.retire(lock, recipe, &python, &path, progress).map_err(store)?;
+        Ok(template)
+    }
+
+    /// After a build: the older ones of this name that nobody uses go.
+    fn retire(
+        &self,
+        lock: &BuildLock,
+        recipe: &Recipe,
+        python: &Interpreter,
+        current: &Path,
+        progress: &dyn Progress,
+    ) -> Result<(), WorkspaceError> {
+        let shelf = Shelf::look(&self.templates()).map_err(|source| WorkspaceError::Prepare { source })?;
+        let others: Vec<PathBuf> = shelf
+            .directories(&recipe.name)
+            .into_iter()
+            .filter(|path| path != current)
+            .collect();
+        let chosen = self.places.chosen.is_some();
+        let is_useless = |build: Option<&Manifest>| retire::is_useless(build, recipe, python.version, chosen);
+        retire::retire(lock, &others, is_useless, progress)
     }
 
     fn path(&self, recipe: &Recipe, python: &Interpreter) -> PathBuf {
@@ -186,7 +236,11 @@ impl TemplateStore {
         Ok(Some(manifest))
     }
 
-    fn template(&self, path: &Path, manifest: Manifest) -> Result<Template, TemplateError> {
+    /// `None` if it was removed since it was found.
+    fn template(&self, path: &Path, manifest: Manifest) -> Result<Option<Template>, TemplateError> {
+        let Some(using) = Using::begin(path) else {
+            return Ok(None);
+        };
         let tree = path.join("tree");
         let python = &manifest.python;
         let kernel =
@@ -196,7 +250,8 @@ impl TemplateStore {
                     source,
                 }
             })?;
-        Ok(Template {
+        Ok(Some(Template {
+            using,
             digest: manifest.digest,
             tree,
             kernel,
@@ -207,123 +262,9 @@ impl TemplateStore {
             warmup: manifest.warmup,
             links: manifest.links,
             name: manifest.name,
-        })
+        }))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::meter::tests::Record;
-    use super::*;
-    use std::time::Instant;
-
-    const RECIPE: &str = "name = \"tiny\"\ndescription = \"Nothing.\"\nbase = \"host\"\npython = \">=3.8\"\n\
-                          lock = \"requirements.lock\"\nimports = [\"json\"]\n[env]\nA = \"b\"\n";
-
-    /// A data directory with one recipe that installs nothing, built with the Python of the system.
-    fn store() -> (tempfile::TempDir, TemplateStore) {
-        let home = tempfile::tempdir().unwrap();
-        write_recipe(home.path(), RECIPE);
-        let places = Places::only(Path::new("/usr/bin/python3"));
-        let store = TemplateStore {
-            home: home.path().to_owned(),
-            places,
-        };
-        (home, store)
-    }
-
-    fn write_recipe(home: &Path, text: &str) {
-        let recipe = home.join("recipes/tiny");
-        fs::create_dir_all(&recipe).unwrap();
-        fs::write(recipe.join("template.toml"), text).unwrap();
-        fs::write(recipe.join("requirements.lock"), "# nothing\n").unwrap();
-    }
-
-    fn left(home: &Path) -> Vec<String> {
-        let entries = fs::read_dir(home.join("templates")).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-        names.filter(|name| !name.ends_with(".lock")).collect()
-    }
-
-    #[test]
-    fn a_template_is_built_once_and_then_opened() {
-        let (_home, store) = store();
-        let record = Record::default();
-        let built = store.ensure("tiny", &record).unwrap();
-        assert_eq!(
-            (built.env["A"].as_str(), built.interpreter.as_str()),
-            ("b", "/opt/atoll/venv/bin/python")
-        );
-        assert!(built.tree.join("kernel").is_dir() && built.kernel.join("atoll_kernel").is_dir());
-        let steps = record.0.lock().unwrap().len();
-        assert!(steps > 5);
-        let start = Instant::now();
-        assert_eq!(store.ensure("tiny", &record).unwrap(), built);
-        assert!(start.elapsed().as_millis() < 500, "opened without starting a program");
-        assert_eq!(record.0.lock().unwrap().len(), steps);
-    }
-
-    #[test]
-    fn a_changed_recipe_is_another_template() {
-        let (home, store) = store();
-        let record = Record::default();
-        let old = store.ensure("tiny", &record).unwrap();
-        write_recipe(home.path(), &RECIPE.replace("A = \"b\"", "A = \"c\""));
-        assert!(!store.show("tiny").unwrap().info.built, "stale");
-        let new = store.ensure("tiny", &record).unwrap();
-        assert_ne!(old.tree, new.tree);
-        assert_eq!(new.env["A"], "c");
-        assert_eq!(old.digest, new.digest, "the files are the same");
-    }
-
-    #[test]
-    fn a_failed_build_leaves_nothing() {
-        let (home, store) = store();
-        write_recipe(home.path(), &RECIPE.replace("\"json\"", "\"no_such_module\""));
-        let error = store.ensure("tiny", &Record::default()).unwrap_err();
-        let text = atoll_jail::chain(&error);
-        assert!(text.contains("`tiny`") && text.contains("no_such_module"), "{text}");
-        assert!(left(home.path()).is_empty());
-    }
-
-    #[test]
-    fn two_builders_do_the_work_once() {
-        let (home, store) = store();
-        let records = [Record::default(), Record::default()];
-        let templates: Vec<Template> = std::thread::scope(|scope| {
-            let threads = records
-                .each_ref()
-                .map(|record| scope.spawn(|| store.ensure("tiny", record).unwrap()));
-            threads.map(|thread| thread.join().unwrap()).into()
-        });
-        assert_eq!(templates[0], templates[1]);
-        let worked = |record: &&Record| record.0.lock().unwrap().iter().any(|(text, _)| text.contains("import"));
-        assert_eq!(records.iter().filter(worked).count(), 1);
-        assert_eq!(left(home.path()).len(), 1);
-    }
-
-    #[test]
-    fn rebuilding_listing_and_removing() {
-        let (home, store) = store();
-        let record = Record::default();
-        let first = store.rebuild("tiny", &record).unwrap();
-        assert_eq!(store.rebuild("tiny", &record).unwrap().digest, first.digest);
-        let list = store.list().unwrap();
-        let names: Vec<(&str, bool)> = list.iter().map(|info| (info.name.as_str(), info.built)).collect();
-        assert_eq!(names, [("python-data", false), ("python-min", false), ("tiny", true)]);
-        assert!(list[2].built_at.as_ref().unwrap().ends_with('Z') && list[2].size_bytes > Some(0));
-        assert!(store.show("default").unwrap().packages.len() > 70);
-        assert!(store.remove("tiny").unwrap());
-        assert!(!store.remove("tiny").unwrap());
-        assert!(left(home.path()).is_empty());
-        assert!(matches!(store.remove("nobody"), Err(TemplateError::Recipe { .. })));
-    }
-
-    #[test]
-    fn a_template_that_is_being_built_is_not_removed() {
-        let (_home, store) = store();
-        store.ensure("tiny", &Record::default()).unwrap();
-        let _lock = BuildLock::attempt(&store.templates(), "tiny").unwrap().unwrap();
-        assert!(matches!(store.remove("tiny"), Err(TemplateError::Busy { .. })));
-    }
-}
+mod tests;

@@ -2,15 +2,19 @@
 //!
 //! Standard output and standard error are one pipe, so lines keep their order. Memory is bounded whatever is printed.
 
+use super::family;
+use super::patience::{Impatience, Patience, Watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io::{PipeReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 /// A line longer than this is cut; what is cut is not kept.
 const LINE_BYTES: usize = 2048;
 const KEPT_LINES: usize = 15;
+
 /// How long a silent program may stay silent before its listener is asked to look for itself.
 const IDLE: Timespec = Timespec {
     tv_sec: 0,
@@ -37,47 +41,93 @@ pub enum ToolError {
         status: ExitStatus,
         last_lines: String,
     },
+    #[error("{}: `{program}` failed ({status}); its last lines were:\n{last_lines}", known.what)]
+    Explained {
+        known: &'static Known,
+        program: String,
+        status: ExitStatus,
+        last_lines: String,
+    },
+    #[error("`{program}` did nothing for {after:?} and was ended; its last lines were:\n{last_lines}")]
+    Stalled {
+        program: String,
+        after: Duration,
+        last_lines: String,
+    },
+    #[error("`{program}` was not done after {after:?} and was ended; its last lines were:\n{last_lines}")]
+    TooLong {
+        program: String,
+        after: Duration,
+        last_lines: String,
+    },
 }
 
-/// What is known about a failure by words that its output holds.
-const HINTS: [(&[&str], &str); 4] = [
-    (
-        &["No space left on device", "Disk quota exceeded"],
-        "make room on this disk, or set ATOLL_HOME (and TMPDIR) to a larger one",
-    ),
-    (
-        &["DO NOT MATCH THE HASHES", "Hash mismatch"],
-        "a downloaded file is not the one the lock names; empty the installer's cache and try again",
-    ),
-    (
-        &[
+/// A failure that is known by words of its output.
+#[derive(Debug)]
+pub struct Known {
+    words: &'static [&'static str],
+    what: &'static str,
+    hint: &'static str,
+}
+
+static KNOWN: [Known; 4] = [
+    Known {
+        words: &["No space left on device", "Disk quota exceeded"],
+        what: "the disk is full",
+        hint: "make room on this disk, or set ATOLL_HOME (and TMPDIR) to a larger one",
+    },
+    Known {
+        words: &["DO NOT MATCH THE HASHES", "Hash mismatch"],
+        what: "a package is not the one that the lock names",
+        hint: "empty the installer's cache and try again",
+    },
+    Known {
+        words: &[
             "Temporary failure in name resolution",
             "Failed to establish a new connection",
             "Network is unreachable",
+            "Connection refused",
             "Read timed out",
-            "(from versions: none)",
             "ProxyError",
             "SSLError",
             "dns error",
             "error sending request",
         ],
-        "the package index cannot be reached: check the network, the proxy, and PIP_INDEX_URL if you use a mirror",
-    ),
-    (
-        &["No matching distribution found", "no wheels with a matching"],
-        "the package index has no wheel for this Python; set ATOLL_PYTHON to another version that the recipe allows",
-    ),
+        what: "the package index cannot be reached",
+        hint: "check the network, the proxy, and PIP_INDEX_URL if you use a mirror, then try again",
+    },
+    Known {
+        words: &["No matching distribution found", "no wheels with a matching"],
+        what: "the package index has no such package for this Python",
+        hint: "check the index (PIP_INDEX_URL), or set ATOLL_PYTHON to another version that the recipe allows",
+    },
 ];
 
 impl ToolError {
     pub(super) fn hint(&self) -> Option<&'static str> {
-        let ToolError::Failed { last_lines, .. } = self else {
-            return None;
-        };
-        HINTS
-            .iter()
-            .find(|(words, _)| words.iter().any(|word| last_lines.contains(word)))
-            .map(|(_, hint)| *hint)
+        match self {
+            ToolError::Explained { known, .. } => Some(known.hint),
+            ToolError::Stalled { .. } => Some("check the network and the disk, then try again"),
+            ToolError::TooLong { .. } => Some("try again on a faster line or disk"),
+            ToolError::Start { .. } | ToolError::Follow { .. } | ToolError::Failed { .. } => None,
+        }
+    }
+
+    fn failed(program: String, status: ExitStatus, last_lines: String) -> Self {
+        let is_it = |known: &&Known| known.words.iter().any(|word| last_lines.contains(word));
+        match KNOWN.iter().find(is_it) {
+            Some(known) => ToolError::Explained {
+                known,
+                program,
+                status,
+                last_lines,
+            },
+            None => ToolError::Failed {
+                program,
+                status,
+                last_lines,
+            },
+        }
     }
 }
 
@@ -94,8 +144,9 @@ impl<F: FnMut(&str)> Listener for F {
     }
 }
 
-/// Runs to the end. Takes the command, because its copies of the pipe must be closed to see the end.
-pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(), ToolError> {
+/// Runs to the end, or ends it when the patience does. Takes the command, because its copies of the pipe must be closed
+/// to see the end.
+pub(super) fn run(mut command: Command, patience: Patience, listener: &mut dyn Listener) -> Result<(), ToolError> {
     let program = program_of(&command);
     let start = |source| ToolError::Start {
         program: program.clone(),
@@ -110,17 +161,26 @@ pub(super) fn run(mut command: Command, listener: &mut dyn Listener) -> Result<(
     let mut child = command.spawn().map_err(start)?;
     drop(command);
     let mut lines = Lines::default();
-    let heard = listen(reader, &mut lines, listener);
-    let status = child.wait().map_err(follow)?;
-    heard.map_err(follow)?;
-    if status.success() {
-        return Ok(());
+    let heard = listen(reader, &mut lines, &mut Watch::new(child.id(), patience), listener);
+    if !matches!(heard, Ok(None)) {
+        family::kill(child.id());
     }
-    Err(ToolError::Failed {
-        program,
-        status,
-        last_lines: lines.last(),
-    })
+    let status = child.wait().map_err(follow)?;
+    let last_lines = lines.last();
+    match heard.map_err(follow)? {
+        None if status.success() => Ok(()),
+        None => Err(ToolError::failed(program, status, last_lines)),
+        Some(Impatience::Stall) => Err(ToolError::Stalled {
+            program,
+            after: patience.stall,
+            last_lines,
+        }),
+        Some(Impatience::Hard) => Err(ToolError::TooLong {
+            program,
+            after: patience.hard,
+            last_lines,
+        }),
+    }
 }
 
 /// The program and its first words, enough to know what ran.
@@ -133,22 +193,35 @@ fn program_of(command: &Command) -> String {
     [vec![name], words].concat().join(" ")
 }
 
-fn listen(mut reader: PipeReader, lines: &mut Lines, listener: &mut dyn Listener) -> std::io::Result<()> {
+/// Hears everything up to the end, `None`, or until the patience is over.
+fn listen(
+    mut reader: PipeReader,
+    lines: &mut Lines,
+    watch: &mut Watch,
+    listener: &mut dyn Listener,
+) -> std::io::Result<Option<Impatience>> {
     let mut buffer = [0; 8192];
-    loop {
-        let ready = poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&IDLE));
-        match ready {
-            Ok(0) => listener.idle(),
+    let mut impatience = None;
+    while impatience.is_none() {
+        match poll(&mut [PollFd::new(&reader, PollFlags::IN)], Some(&IDLE)) {
+            Ok(0) => {
+                listener.idle();
+                impatience = watch.look();
+            }
             Ok(_) => match reader.read(&mut buffer)? {
                 0 => break,
-                count => lines.take(buffer.get(..count).unwrap_or_default(), listener),
+                count => {
+                    lines.take(buffer.get(..count).unwrap_or_default(), listener);
+                    watch.heard_something();
+                    impatience = watch.hard();
+                }
             },
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
     }
     lines.end(listener);
-    Ok(())
+    Ok(impatience)
 }
 
 /// Cuts bytes into lines and remembers the last of them.
@@ -195,8 +268,38 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut seen = Vec::new();
-        let result = run(command, &mut |line: &str| seen.push(line.to_owned()));
+        let result = run(command, Patience::USUAL, &mut |line: &str| seen.push(line.to_owned()));
         (result, seen)
+    }
+
+    fn hurried(script: &str, stall_ms: u64, hard_ms: u64) -> ToolError {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        let patience = Patience {
+            stall: Duration::from_millis(stall_ms),
+            hard: Duration::from_millis(hard_ms),
+        };
+        run(command, patience, &mut |_: &str| {}).unwrap_err()
+    }
+
+    /// The children hold the pipe; they must go too, or this would not come back before their end.
+    #[test]
+    fn a_program_that_stands_still_is_ended_with_its_children() {
+        let error = hurried("echo begun; sleep 1000 & sleep 1000", 600, 1_000_000);
+        let text = error.to_string();
+        assert!(
+            matches!(error, ToolError::Stalled { .. }) && text.contains("begun"),
+            "{text}"
+        );
+        assert!(text.contains("did nothing for 600ms") && error.hint().unwrap().contains("network"));
+    }
+
+    #[test]
+    fn a_program_that_never_ends_is_ended() {
+        let busy = hurried("while :; do :; done", 1_000_000, 600);
+        assert!(matches!(busy, ToolError::TooLong { .. }), "{busy}");
+        let talkative = hurried("while :; do echo x; done", 1_000_000, 600);
+        assert!(matches!(talkative, ToolError::TooLong { .. }), "{talkative}");
     }
 
     #[test]
@@ -234,7 +337,7 @@ mod tests {
         let mut count = Count(0);
         let mut command = Command::new("/bin/sleep");
         command.arg("1.2");
-        run(command, &mut count).unwrap();
+        run(command, Patience::USUAL, &mut count).unwrap();
         assert!(count.0 >= 1);
     }
 
@@ -246,9 +349,17 @@ mod tests {
                 .unwrap()
                 .contains("ATOLL_HOME")
         );
-        assert!(hint("echo 'Network is unreachable'; exit 1").unwrap().contains("proxy"));
+        let (offline, _) = shell("echo 'Network is unreachable'; exit 1");
+        let offline = offline.unwrap_err();
+        assert!(offline.hint().unwrap().contains("proxy"));
+        assert!(
+            offline
+                .to_string()
+                .starts_with("the package index cannot be reached: `sh` failed"),
+            "{offline}"
+        );
         assert_eq!(hint("echo hm; exit 1"), None);
-        let missing = run(Command::new("/nonexistent/tool"), &mut |_: &str| {});
+        let missing = run(Command::new("/nonexistent/tool"), Patience::USUAL, &mut |_: &str| {});
         assert!(matches!(missing, Err(ToolError::Start { .. })));
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn verify(
     workspace.hold(&mut command);
     let total = ALWAYS.len() + modules.len();
     let mut heard = Heard::default();
-    let result = tool::run(command, &mut |line: &str| {
+    let result = tool::run(command, workspace.patience(), &mut |line: &str| {
         heard.line(line);
         meter.at(heard.imported, total);
     });

@@ -4,8 +4,9 @@
 //! Helper programs get the lock as their standard input. So if Atoll is killed, the lock stays taken until its
 //! orphans are gone too, and nobody sweeps a directory that is still written to.
 
-use super::Progress;
+use super::patience::Patience;
 use super::recipe::hex;
+use super::{Progress, using};
 use fs_err as fs;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with, syncfs};
 use rustix::io::Errno;
@@ -91,14 +92,18 @@ impl BuildLock {
         }
     }
 
-    /// Makes a template disappear at once, then removes its files.
-    pub(super) fn remove(&self, path: &Path) -> Result<(), WorkspaceError> {
+    /// Makes a template disappear at once, then removes its files. False if somebody uses it.
+    pub(super) fn remove(&self, path: &Path) -> Result<bool, WorkspaceError> {
         let aside = self.fresh_path()?;
-        fs::rename(path, &aside).map_err(prepare)?;
-        fs::remove_dir_all(&aside).map_err(prepare)
+        let unused = using::unless_used(path, || fs::rename(path, &aside)).map_err(prepare)?;
+        if unused {
+            fs::remove_dir_all(&aside).map_err(prepare)?;
+        }
+        Ok(unused)
     }
 
-    /// Removes what killed builds left: of this name, and of every name that nobody is building.
+    /// Removes what killed builds left, and what was replaced while it was used: of this name, and of every name that
+    /// nobody is building.
     fn sweep(&self) -> Result<(), WorkspaceError> {
         for entry in fs::read_dir(&self.templates).map_err(prepare)? {
             let entry = entry.map_err(prepare)?;
@@ -112,7 +117,8 @@ impl BuildLock {
                     None => continue,
                 },
             };
-            fs::remove_dir_all(entry.path()).map_err(prepare)?;
+            let path = entry.path();
+            using::unless_used(&path, || fs::remove_dir_all(&path)).map_err(prepare)?;
         }
         Ok(())
     }
@@ -131,17 +137,24 @@ pub(super) struct Workspace {
     lock: BuildLock,
     path: PathBuf,
     scratch: PathBuf,
+    patience: Patience,
 }
 
 impl Workspace {
-    pub(super) fn create(lock: BuildLock) -> Result<Self, WorkspaceError> {
+    pub(super) fn create(lock: BuildLock, patience: Patience) -> Result<Self, WorkspaceError> {
         lock.sweep()?;
         let path = lock.fresh_path()?;
         let scratch = path.join("scratch");
-        let workspace = Self { lock, path, scratch };
+        let workspace = Self {
+            lock,
+            path,
+            scratch,
+            patience,
+        };
         fs::create_dir(&workspace.path).map_err(prepare)?;
         fs::create_dir(workspace.tree()).map_err(prepare)?;
         fs::create_dir(&workspace.scratch).map_err(prepare)?;
+        using::prepare(&workspace.path).map_err(prepare)?;
         Ok(workspace)
     }
 
@@ -158,6 +171,10 @@ impl Workspace {
         &self.scratch
     }
 
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
+    }
+
     /// Lets a helper program hold the lock for as long as it lives.
     pub(super) fn hold(&self, command: &mut Command) {
         let stdin = self
@@ -169,8 +186,9 @@ impl Workspace {
         command.stdin(stdin);
     }
 
-    /// Gives the directory its final name in one step; a template that was there before is removed.
-    pub(super) fn publish(self, to: &Path) -> Result<(), WorkspaceError> {
+    /// Gives the directory its final name in one step. A template that was there before goes with this value; one that
+    /// somebody uses goes with a later build. The lock is given back, for what is left to do.
+    pub(super) fn publish(&self, to: &Path) -> Result<&BuildLock, WorkspaceError> {
         fs::remove_dir_all(&self.scratch).map_err(prepare)?;
         let templates = fs::File::open(&self.lock.templates).map_err(prepare)?;
         // A name that survives a power cut must not lead to files that did not.
@@ -184,7 +202,8 @@ impl Workspace {
             path: to.to_owned(),
             source,
         })?;
-        templates.sync_all().map_err(prepare)
+        templates.sync_all().map_err(prepare)?;
+        Ok(&self.lock)
     }
 }
 
@@ -192,7 +211,7 @@ impl Drop for Workspace {
     /// After a publication this is what was replaced, or nothing. What cannot be removed is swept later.
     fn drop(&mut self) {
         if self.path.exists() {
-            drop(fs::remove_dir_all(&self.path));
+            drop(using::unless_used(&self.path, || fs::remove_dir_all(&self.path)));
         }
     }
 }
@@ -205,7 +224,7 @@ pub(super) mod tests {
     pub(in crate::template) fn workspace(name: &str) -> (tempfile::TempDir, Workspace) {
         let home = tempfile::tempdir().unwrap();
         let lock = BuildLock::attempt(home.path(), name).unwrap().unwrap();
-        (home, Workspace::create(lock).unwrap())
+        (home, Workspace::create(lock, Patience::USUAL).unwrap())
     }
 
     fn names(home: &Path) -> Vec<String> {
@@ -234,6 +253,7 @@ pub(super) mod tests {
         fs::create_dir(&to).unwrap();
         fs::write(to.join("old"), "").unwrap();
         workspace.publish(&to).unwrap();
+        drop(workspace);
         assert_eq!(names(home.path()), ["x-1"]);
         assert!(to.join("tree").is_dir() && !to.join("old").exists() && !to.join("scratch").exists());
     }
@@ -246,8 +266,26 @@ pub(super) mod tests {
         }
         let _busy = BuildLock::attempt(home.path(), "busy").unwrap().unwrap();
         let lock = BuildLock::attempt(home.path(), "x").unwrap().unwrap();
-        drop(Workspace::create(lock).unwrap());
+        drop(Workspace::create(lock, Patience::USUAL).unwrap());
         assert_eq!(names(home.path()), [".building-busy-3", "x-kept"]);
+    }
+
+    #[test]
+    fn a_build_that_is_replaced_while_it_is_used_goes_later() {
+        let (home, first) = workspace("x");
+        let to = home.path().join("x-1");
+        first.publish(&to).unwrap();
+        drop(first);
+        let user = using::Using::begin(&to).unwrap();
+        let again =
+            || Workspace::create(BuildLock::attempt(home.path(), "x").unwrap().unwrap(), Patience::USUAL).unwrap();
+        again().publish(&to).unwrap();
+        assert_eq!(names(home.path()).len(), 2, "the new one, and the used one aside");
+        drop(again());
+        assert_eq!(names(home.path()).len(), 2, "still used");
+        drop(user);
+        drop(again());
+        assert_eq!(names(home.path()), ["x-1"]);
     }
 
     #[test]

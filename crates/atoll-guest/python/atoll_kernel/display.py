@@ -26,7 +26,8 @@ class Formatter(DisplayFormatter):
 
     def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
         if type(obj) in _SCALARS and not include and not exclude and self._is_text_only(type(obj)):
-            return {"text/plain": self.formatters["text/plain"](obj)}, {}
+            text = self.formatters["text/plain"](obj)
+            return ({} if text is None else {"text/plain": text}), {}
         data, metadata = super().format(obj, include, exclude)
         if data:
             data.update(_extras(obj))
@@ -81,7 +82,8 @@ class Publisher(DisplayPublisher):
         self.shell.report.result(data, main=False, display_id=display_id, update=update)
 
     def clear_output(self, wait: bool = False) -> None:
-        """What was sent stays sent."""
+        """The results of this execution so far; text that was printed is out already."""
+        self.shell.report.clear(wait)
 
 
 _SCALARS = frozenset({int, float, complex, bool, str, bytes})

@@ -11,6 +11,7 @@ import codeop
 import contextlib
 import functools
 import itertools
+import linecache
 import os
 import re
 import sys
@@ -58,6 +59,13 @@ def name_cells(text: str) -> str:
     return re.sub(_GAP, r"... \1 ...", re.sub(_CELL_LINE, r"Cell In[\1], line \2", text))
 
 
+def name_cell(error: BaseException, filename: str) -> None:
+    """A cell that could not even be cut into words failed in the tokenizer: the error is the cell's own."""
+    if isinstance(error, SyntaxError) and error.filename in ("<string>", "<tokenize>"):
+        error.filename = filename
+        error.__traceback__ = None
+
+
 def remember(error: BaseException) -> None:
     """For `%tb`, `%debug` and `pdb.pm()`."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
@@ -97,6 +105,8 @@ def _clean(summary: traceback.TracebackException, seen: set[int]) -> None:
     text = getattr(summary, "_str", None)
     if isinstance(text, str):
         summary._str = cut(text, MAX_VALUE_CHARS)  # type: ignore[attr-defined]
+    if getattr(summary, "text", "") is None and re.fullmatch(_CELL_NAME, summary.filename or ""):
+        summary.text = linecache.getline(summary.filename, int(summary.lineno or 0))
     if summary.stack is not None:
         summary.stack[:] = _shown_frames(summary.stack)
         if not summary.stack:

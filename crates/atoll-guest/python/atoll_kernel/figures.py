@@ -7,6 +7,7 @@ Loaded by matplotlib itself (as `module://atoll_kernel.figures`), never before u
 from __future__ import annotations
 
 import io
+import warnings
 import weakref
 from typing import Any
 
@@ -73,7 +74,10 @@ def chart_of(figure: Figure) -> Any | None:
             return None
         from e2b_charts import chart_figure_to_dict
 
-        return plain(chart_figure_to_dict(figure)) or None
+        # Drawings that the package does not know make it warn; the user did nothing wrong.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return plain(chart_figure_to_dict(figure)) or None
     except Exception:
         return None
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
+import warnings
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +39,10 @@ def await_all(shell: Any) -> None:
     hooks.after_import("getpass", _refuse_passwords)
     hooks.after_import("multiprocessing.context", _fork_by_default)
     hooks.after_import("PIL.Image", _show_images)
+    hooks.after_import("asyncio.events", _always_have_a_loop)
+    hooks.after_import("plotly.basedatatypes", lambda module: _interactive().describe_figures(module))
+    hooks.after_import("plotly.io._renderers", lambda module: _interactive().show_figures(module))
+    hooks.after_import("tqdm.notebook", lambda module: _interactive().draw_bars_as_text(module))
     shell.configurables.append(InlineBackend(parent=shell))
     png = shell.display_formatter.formatters["image/png"]
     png.for_type_by_name("matplotlib.figure", "Figure", _figure_png)
@@ -51,6 +57,12 @@ def show_open_figures(shell: Any) -> None:
         from atoll_kernel import figures
 
         figures.finish(shell)
+
+
+def _interactive() -> ModuleType:
+    from atoll_kernel import interactive
+
+    return interactive
 
 
 def _figure_png(figure: Any) -> bytes | None:
@@ -93,6 +105,30 @@ def _refuse_passwords(getpass: ModuleType) -> None:
 def _fork_by_default(context: ModuleType) -> None:
     """Functions defined in a cell reach a worker by fork only; newer Pythons would start a fresh one."""
     context._default_context._default_context = context._concrete_contexts["fork"]
+
+
+def _always_have_a_loop(events: ModuleType) -> None:
+    """`asyncio.get_event_loop()` in a cell gives the context's loop, as in a notebook; newer Pythons refuse."""
+    original = events.get_event_loop
+
+    @functools.wraps(original)
+    def get_event_loop() -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", DeprecationWarning)
+                return original()
+        except (RuntimeError, DeprecationWarning):
+            if threading.current_thread() is not threading.main_thread():
+                raise
+        from IPython.core.async_helpers import get_asyncio_loop
+
+        loop = get_asyncio_loop()
+        events.set_event_loop(loop)
+        return loop
+
+    for module in (events, sys.modules.get("asyncio")):
+        if module is not None:
+            module.get_event_loop = get_event_loop  # type: ignore[attr-defined]
 
 
 def _show_images(image: ModuleType) -> None:

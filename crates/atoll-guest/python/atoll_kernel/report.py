@@ -26,22 +26,26 @@ class Report:
         self._id = execution_id
         self._muted = muted
         self._results = 0
+        self._display_ids: set[str] = set()
 
     def result(
         self, bundle: dict[str, Any], main: bool, display_id: str | None = None, update: bool = False
     ) -> None:
-        """One value shown by the code, in every form it offered."""
-        if self._muted or not bundle:
-            return
-        self._results += 1
-        if self._results > MAX_RESULTS:
-            self._muted = True
-            self._send({"type": "dropped", "id": self._id, "bytes": 0})
+        """One value shown by the code, in every form it offered; an update takes the place of the one before."""
+        if self._muted or not bundle or not self._has_room(display_id if update else None):
             return
         message = self._result_message(bundle, main)
         if display_id is not None:
-            message.update(display_id=display_id, update=update)
+            self._display_ids.add(str(display_id))
+            message.update(display_id=str(display_id), update=bool(update))
         self._send(message)
+
+    def clear(self, wait: bool) -> None:
+        """Takes back the results shown so far: now, or when the next one comes. Printed text stays."""
+        if not self._muted:
+            self._results = 0
+            self._display_ids.clear()
+            self._send({"type": "clear", "id": self._id, "wait": bool(wait)})
 
     def error(self, description: dict[str, Any]) -> None:
         self._send({"type": "error", "id": self._id, **description})
@@ -53,6 +57,15 @@ class Report:
     def close(self) -> None:
         """From now on nothing is sent: a thread that outlives its cell has nobody to show things to."""
         self._channel = None
+
+    def _has_room(self, updated: str | None) -> bool:
+        """Counts a new result. The first one too many is told; updates of what is shown cost no room."""
+        if updated is not None and str(updated) in self._display_ids:
+            return True
+        self._results += 1
+        if self._results == MAX_RESULTS + 1:
+            self._send({"type": "dropped", "id": self._id, "bytes": 0})
+        return self._results <= MAX_RESULTS
 
     def _result_message(self, bundle: dict[str, Any], main: bool) -> dict[str, Any]:
         data = {str(mime): wire_value(str(mime), value) for mime, value in bundle.items()}

@@ -26,7 +26,7 @@ from IPython.core.profiledir import ProfileDir  # noqa: E402
 from traitlets import Instance, Type  # noqa: E402
 from traitlets.config.loader import Config  # noqa: E402
 
-from atoll_kernel import errors, interrupts, libraries, streams  # noqa: E402
+from atoll_kernel import errors, interrupts, libraries, packages, streams  # noqa: E402
 from atoll_kernel.display import Formatter, Hook, Publisher  # noqa: E402
 from atoll_kernel.report import Report  # noqa: E402
 
@@ -35,6 +35,11 @@ NO_DISK = "/"
 
 
 class Compiler(CachingCompiler):
+    def __init__(self) -> None:
+        super().__init__()
+        # As a file, not as lines typed by hand: what ends too early is told by what is missing.
+        self.reset_compiler_flags()
+
     def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
         """Libraries know cells by this form of name; a checksum is enough to tell them apart."""
         return f"<ipython-input-{number}-{binascii.crc32(transformed_code.encode('utf-8', 'replace')):012x}>"
@@ -69,6 +74,8 @@ class Shell(InteractiveShell):
         super().__init__(config=_config(), ipython_dir=NO_DISK, **kwargs)
         self.loop_runner = self._run_in_loop
         self.set_hook("show_in_pager", _print_page, 0)
+        for magic in ("pip", "uv", "conda"):
+            self.register_magic_function(self._package_magic, "line", magic)
         warnings.formatwarning = errors.format_warning
         libraries.await_all(self)
 
@@ -139,6 +146,8 @@ class Shell(InteractiveShell):
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1] or getattr(sys, "last_value", None)
+        if exc_tuple:
+            errors.name_cell(error, f"<ipython-input-{max(1, self.execution_count - 1)}-0>")
         if error is not None:
             self.note(error, replace=False)
 
@@ -159,6 +168,9 @@ class Shell(InteractiveShell):
 
         command = self.var_expand(cmd, depth=1)
         streams.flush()
+        if (wanted := packages.wanted_by(command)) is not None:
+            self.user_ns["_exit_code"] = packages.install(wanted)
+            return
         if streams.write_to_real_stdout():
             status = subprocess.call(command, shell=True)
         else:
@@ -170,6 +182,10 @@ class Shell(InteractiveShell):
         self.user_ns["_exit_code"] = status
 
     system_piped = system_raw = system
+
+    def _package_magic(self, line: str) -> None:
+        """`%pip install`: answered here; `%pip list` and the like are a command."""
+        self.system(f"pip {line.removeprefix('pip ')}")
 
     def enable_matplotlib(self, gui: str | None = None) -> tuple[str | None, str]:
         """`%matplotlib anything`: figures are captured anyway."""

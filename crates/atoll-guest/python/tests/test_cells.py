@@ -144,3 +144,14 @@ def test_no_files_are_written_at_home(kernel: Kernel) -> None:
 
 def test_one_thread_only(kernel: Kernel) -> None:
     assert kernel.run("import os; len(os.listdir('/proc/self/task'))").text == "1"
+
+
+def test_the_event_loop_is_there_and_stays(kernel: Kernel) -> None:
+    run = kernel.run(
+        "import asyncio\nasync def f(): return 5\nloop = asyncio.get_event_loop()\nloop.run_until_complete(f())"
+    )
+    assert (run.text, run.stderr, run.error) == ("5", "", None)
+    assert kernel.run("asyncio.run(f()) + asyncio.get_event_loop().run_until_complete(f())").text == "10"
+    assert kernel.run("await f()").text == "5"
+    own = "mine = asyncio.new_event_loop()\nasyncio.set_event_loop(mine)\nasyncio.get_event_loop() is mine"
+    assert kernel.run(own).text == "True"

@@ -65,9 +65,26 @@ def test_display_ids_and_updates(kernel: Kernel) -> None:
     assert shown == [("'a'", "my", False), ("'b'", "my", True), ("'c'", None, None)]
 
 
-def test_clear_output_prints_nothing(kernel: Kernel) -> None:
-    run = kernel.run("from IPython.display import clear_output\nclear_output(wait=True)")
-    assert run.stdout == "" and run.error is None
+def test_an_update_costs_no_room(kernel: Kernel) -> None:
+    run = kernel.run("h = display(0, display_id=True)\nfor n in range(1, 1501): h.update(n)")
+    assert len(run.results) == 1501 and run.of_type("dropped") == []
+    run = kernel.run("for n in range(1501): h.update(n)")
+    assert len(run.results) == 1501, "the first one is new here, the others update it"
+
+
+def test_clear_output_is_told_and_makes_room(kernel: Kernel) -> None:
+    kernel.run("from IPython.display import clear_output")
+    run = kernel.run("display(1)\nclear_output()\ndisplay(2)\nclear_output(wait=True)")
+    told = [(frame["type"], frame.get("wait")) for frame in run.frames[:-1]]
+    assert told == [("result", None), ("clear", False), ("result", None), ("clear", True)]
+    run = kernel.run("for n in range(1500):\n    clear_output(wait=True)\n    display(n)")
+    assert len(run.results) == 1500 and run.of_type("dropped") == []
+    assert kernel.run("for n in range(1500): display(n)").of_type("dropped") != []
+
+
+def test_a_number_too_long_to_show_is_an_error_and_no_result(kernel: Kernel) -> None:
+    run = kernel.run("10 ** 5000")
+    assert run.results == [] and run.error is not None and run.error["name"] == "ValueError"
 
 
 def test_a_formatter_for_a_simple_type(kernel: Kernel) -> None:

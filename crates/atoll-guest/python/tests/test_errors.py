@@ -108,3 +108,24 @@ def test_the_last_error_is_remembered(kernel: Kernel) -> None:
     kernel.run("1/0")
     assert kernel.run("import sys; sys.last_value").text == "ZeroDivisionError('division by zero')"
     assert kernel.run("%tb").error["name"] == "ZeroDivisionError"
+
+
+def test_code_that_ends_too_early_says_what_is_missing(kernel: Kernel) -> None:
+    run = kernel.run("x = (1,\n2")
+    assert run.error is not None and run.error["name"] == "SyntaxError"
+    assert "'(' was never closed" in run.error["value"]
+    run = kernel.run("for x in [1]:")
+    assert run.error is not None and run.error["name"] == "IndentationError"
+
+
+def test_wrong_indentation_is_the_cells_own_error(kernel: Kernel) -> None:
+    run = kernel.run("for i in [1]:\n        print(i)\n   print(2)")
+    assert run.error is not None and run.error["name"] == "IndentationError"
+    assert "Cell In[1], line 3" in run.traceback and "tokenize" not in run.traceback, run.traceback
+    run = kernel.run("if 1:\n\tprint(1)\n        print(2)")
+    assert run.error is not None and run.error["name"] == "TabError"
+    assert "line 3" in run.traceback and "<string>" not in run.traceback, run.traceback
+
+
+def test_a_statement_out_of_place_is_shown(kernel: Kernel) -> None:
+    assert "    return 5" in kernel.run("x = 1\nreturn 5").traceback

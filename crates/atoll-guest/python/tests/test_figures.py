@@ -204,3 +204,8 @@ def test_without_fallback_fonts_the_glyph_is_missing(kernel: Kernel) -> None:
 def test_seaborn_figures(kernel: Kernel) -> None:
     kernel.run("import seaborn as sns, pandas as pd\ndf = pd.DataFrame({'x': [1, 2], 'y': [3, 4]})")
     assert len(kernel.run("sns.relplot(data=df, x='x', y='y')").images) == 1
+
+
+def test_a_drawing_without_chart_data_warns_nobody(kernel: Kernel) -> None:
+    run = kernel.run("import matplotlib.pyplot as plt\nplt.imshow([[1, 2], [3, 4]]); plt.colorbar();")
+    assert len(run.images) == 1 and run.stderr == "", run.stderr

@@ -11,6 +11,7 @@ mod open;
 mod place;
 mod remove;
 mod upload;
+mod writing;
 
 pub(crate) use change::{make_dir, move_to};
 pub(crate) use entry::Ground;

@@ -6,29 +6,28 @@
 
 use super::entry::Ground;
 use super::metadata::check;
-use super::open::{make_parents, open_at, plain};
+use super::open::make_parents;
+use super::writing::{Hidden, write_all, write_in_place};
 use crate::refused::{About, Refused};
 use atoll_core::wire::agent::{Entry, Refusal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, fallocate, fchmod, fstat, ftruncate, renameat, statat, unlinkat,
-};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const MAX_UPLOADS: usize = 64;
 /// What one upload may move in one turn, and the most that is kept in memory of it.
 const PIECE_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 256 << 10;
+/// A commit follows the pipe's end at once; an upload without one was forgotten.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// What all uploads together keep in memory; above, the next to grow goes to its file at once.
 const MAX_KEPT_BYTES: usize = 16 << 20;
-const HIDDEN: &str = ".atoll-upload-";
-const NEW_FILE: u32 = 0o644;
 
 /// A name that the agent gives to what is not to be seen yet.
 pub(crate) fn is_hidden(name: &[u8]) -> bool {
-    name.starts_with(HIDDEN.as_bytes()) || name.starts_with(super::remove::HIDDEN.as_bytes())
+    name.starts_with(super::writing::HIDDEN.as_bytes()) || name.starts_with(super::remove::HIDDEN.as_bytes())
 }
 
 #[derive(Debug)]
@@ -45,7 +44,7 @@ pub(crate) struct Upload {
     target: String,
     metadata: BTreeMap<String, String>,
     pipe: OwnedFd,
-    ended: bool,
+    ended: Option<Instant>,
     committed: bool,
     kept: Kept,
 }
@@ -94,9 +93,22 @@ impl Uploads {
         self.all.len() < before
     }
 
+    /// When the next upload has waited long enough for its commit.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let ended = self.all.iter().filter_map(|upload| upload.ended);
+        ended.min().map(|ended| ended + PATIENCE)
+    }
+
+    /// Takes an upload whose pipe has ended long ago, without a commit.
+    pub(crate) fn take_forgotten(&mut self) -> Option<u32> {
+        let is_late = |upload: &Upload| upload.ended.is_some_and(|ended| ended.elapsed() >= PATIENCE);
+        let index = self.all.iter().position(is_late)?;
+        Some(self.all.swap_remove(index).request)
+    }
+
     /// The pipes that still bring something.
     pub(crate) fn pipes(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        let open = self.all.iter().filter(|upload| !upload.ended);
+        let open = self.all.iter().filter(|upload| upload.ended.is_none());
         open.map(|upload| (upload.request, upload.pipe.as_fd()))
     }
 
@@ -115,7 +127,10 @@ impl Uploads {
 
     /// One upload that has all its bytes and its commit.
     pub(crate) fn take_finished(&mut self) -> Option<Upload> {
-        let index = self.all.iter().position(|upload| upload.ended && upload.committed)?;
+        let index = self
+            .all
+            .iter()
+            .position(|upload| upload.ended.is_some() && upload.committed)?;
         Some(self.all.swap_remove(index))
     }
 }
@@ -136,7 +151,7 @@ impl Upload {
             target,
             metadata,
             pipe,
-            ended: false,
+            ended: None,
             committed: false,
             kept: Kept::InMemory(Vec::new()),
         })
@@ -154,7 +169,7 @@ impl Upload {
         while moved < PIECE_BYTES {
             let count = match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => {
-                    self.ended = true;
+                    self.ended = Some(Instant::now());
                     return Ok(());
                 }
                 Ok(count) => count,
@@ -217,146 +232,4 @@ fn end_of(path: &str) -> Result<String, Refused> {
         path = PathBuf::from(super::resolve("/", &joined.to_string_lossy())?);
     }
     Err(Errno::LOOP).about(path.display())
-}
-
-fn write_in_place(
-    ground: &mut Ground,
-    path: &str,
-    bytes: &[u8],
-    metadata: &BTreeMap<String, String>,
-) -> Result<(), Refused> {
-    let (dir, name) = make_parents(path)?;
-    for _ in 0..4 {
-        match open_at(&dir, Path::new(name), OFlags::WRONLY, Mode::empty()) {
-            Ok(file) => return overwrite(ground, &file, path, bytes, metadata),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno).about(path),
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        match open_at(&dir, Path::new(name), flags, Mode::from_raw_mode(NEW_FILE)) {
-            Ok(file) => {
-                let written = write_new(ground, &file, path, bytes, metadata);
-                if written.is_err() {
-                    unlinkat(&dir, name, AtFlags::empty()).ok();
-                }
-                return written;
-            }
-            // Somebody was faster.
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno).about(path),
-        }
-    }
-    Err(Errno::BUSY).about(path)
-}
-
-/// Everything that changes the mode and attributes comes before the bytes: two events, not three.
-fn write_new(
-    ground: &mut Ground,
-    file: &OwnedFd,
-    path: &str,
-    bytes: &[u8],
-    metadata: &BTreeMap<String, String>,
-) -> Result<(), Refused> {
-    fchmod(file, Mode::from_raw_mode(NEW_FILE)).about(path)?;
-    ground.metadata.replace(file, metadata)?;
-    write_all(file, bytes).about(path)
-}
-
-/// The room is taken first, so that a full disk leaves the old bytes as they were.
-fn overwrite(
-    ground: &mut Ground,
-    file: &OwnedFd,
-    path: &str,
-    bytes: &[u8],
-    metadata: &BTreeMap<String, String>,
-) -> Result<(), Refused> {
-    let old = plain(file, path)?;
-    let length = bytes.len() as u64;
-    if length > 0 {
-        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
-            Ok(()) | Err(Errno::OPNOTSUPP) => {}
-            Err(errno) => return Err(errno).about(path),
-        }
-    }
-    write_all(file, bytes).about(path)?;
-    if length == 0 || u64::try_from(old.st_size).unwrap_or(0) > length {
-        ftruncate(file, length).about(path)?;
-    }
-    ground.metadata.replace(file, metadata)
-}
-
-fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(file, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}
-
-/// A file that is not at its place yet; dropped before that, it is removed.
-#[derive(Debug)]
-struct Hidden {
-    dir: OwnedFd,
-    name: String,
-    target: String,
-    file: OwnedFd,
-    mode: u32,
-    replaces: bool,
-}
-
-impl Hidden {
-    fn create(request: u32, path: &str) -> Result<Self, Refused> {
-        let (dir, target) = make_parents(path)?;
-        let old = match open_at(&dir, Path::new(target), OFlags::WRONLY, Mode::empty()) {
-            Ok(old) => Some(plain(&old, path)?),
-            Err(Errno::NOENT) => None,
-            Err(errno) => return Err(errno).about(path),
-        };
-        let name = format!("{HIDDEN}{request}-{:x}", random());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = open_at(&dir, Path::new(&name), flags, Mode::from_raw_mode(0o600)).about(path)?;
-        Ok(Self {
-            dir,
-            name,
-            target: target.to_owned(),
-            file,
-            mode: old.map_or(NEW_FILE, |old| old.st_mode & 0o7777),
-            replaces: old.is_some(),
-        })
-    }
-
-    fn reveal(self) -> Result<bool, Errno> {
-        fchmod(&self.file, Mode::from_raw_mode(self.mode))?;
-        if !self.is_in_place() {
-            return Err(Errno::NOENT);
-        }
-        renameat(&self.dir, &self.name, &self.dir, &self.target)?;
-        Ok(self.replaces)
-    }
-
-    /// User code can remove or replace the hidden file; only ours is removed or shown.
-    fn is_in_place(&self) -> bool {
-        let named = statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        match (named, fstat(&self.file)) {
-            (Ok(named), Ok(ours)) => (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino),
-            _ => false,
-        }
-    }
-}
-
-impl Drop for Hidden {
-    fn drop(&mut self) {
-        if self.is_in_place() {
-            unlinkat(&self.dir, &self.name, AtFlags::empty()).ok();
-        }
-    }
-}
-
-fn random() -> u64 {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
-    u64::from_ne_bytes(bytes)
 }

@@ -244,13 +244,7 @@ impl Client {
             .open("/dev/null")
             .unwrap()
             .into();
-        let ask = Ask::Spawn {
-            argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
-            env: BTreeMap::new(),
-            cwd: String::new(),
-            terminal: None,
-        };
-        let request = self.ask_with(ask, &[&null, &null, &null]);
+        let request = self.ask_with(shell(script), &[&null, &null, &null]);
         assert!(matches!(self.answer(request).0, Answer::Spawned { .. }));
         let exited = self.answer(request).0;
         assert_eq!(
@@ -261,6 +255,24 @@ impl Client {
             },
             "{script}"
         );
+    }
+
+    /// The same, but nothing of the agent is heard meanwhile: the end of a pipe tells the end.
+    pub(crate) fn shell_unheard(&mut self, script: &str) {
+        let (mut end, theirs) = std::io::pipe().unwrap();
+        let theirs = OwnedFd::from(theirs);
+        self.ask_with(shell(script), &[&theirs, &theirs, &theirs]);
+        drop(theirs);
+        std::io::Read::read_to_end(&mut end, &mut Vec::new()).unwrap();
+    }
+}
+
+fn shell(script: &str) -> Ask {
+    Ask::Spawn {
+        argv: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
+        env: BTreeMap::new(),
+        cwd: String::new(),
+        terminal: None,
     }
 }
 

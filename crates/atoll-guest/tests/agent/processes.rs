@@ -99,35 +99,32 @@ fn a_signal_reaches_the_whole_group() {
     assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
 }
 
+/// Reads until the terminal has shown a text.
+fn wait_for(terminal: &mut File, wanted: &str) {
+    let mut text = String::new();
+    while !text.contains(wanted) {
+        let mut piece = [0; 256];
+        let count = terminal.read(&mut piece).unwrap();
+        text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
+    }
+}
+
 fn a_terminal_controls_its_command() {
     let mut client = Client::new();
     let size = TerminalSize { columns: 77, rows: 9 };
-    let script = "stty size; echo hi > /dev/tty; read line; echo got $line; cat";
+    let script = "stty size; echo hi > /dev/tty; read line; echo got $line; exec cat";
     let request = client.ask(spawn(&["sh", "-c", script], "", Some(size)));
     let (answer, fds) = client.answer(request);
     assert!(matches!(answer, Answer::Spawned { .. }), "{answer:?}");
     let mut fds = fds.into_iter();
     let (_pidfd, terminal) = (fds.next().unwrap(), fds.next().unwrap());
     let mut terminal = File::from(terminal);
-    let mut wait_for = |wanted: &str| {
-        let mut text = String::new();
-        while !text.contains(wanted) {
-            let mut piece = [0; 256];
-            let count = terminal.read(&mut piece).unwrap();
-            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
-        }
-    };
-    wait_for("9 77\r\nhi\r\n");
+    wait_for(&mut terminal, "9 77\r\nhi\r\n");
     terminal.write_all(b"word\n").unwrap();
-    let mut wait_for = |wanted: &str| {
-        let mut text = String::new();
-        while !text.contains(wanted) {
-            let mut piece = [0; 256];
-            let count = terminal.read(&mut piece).unwrap();
-            text.push_str(std::str::from_utf8(&piece[..count]).unwrap());
-        }
-    };
-    wait_for("got word");
+    wait_for(&mut terminal, "got word");
+    // The echo and the copy of it: by now the program is there, and no shell that would catch the signal.
+    terminal.write_all(b"copy\n").unwrap();
+    wait_for(&mut terminal, "copy\r\ncopy\r\n");
     // The terminal itself turns this byte into an interrupt of its foreground group.
     terminal.write_all(b"\x03").unwrap();
     assert_eq!(

@@ -3,8 +3,8 @@
 use super::{Fault, Jailer, Template, tell};
 use crate::cgroup::SandboxGroups;
 use crate::channel;
+use crate::input::take_input;
 use crate::plan::{FromJailer, InputPlan, Wall};
-use crate::root::take_tree;
 use crate::spawner::ToSpawner;
 use crate::step::chain;
 use atoll_core::{Limits, SandboxId};
@@ -105,9 +105,7 @@ impl Jailer {
         sandbox.limits = limits;
         let mut trees = Vec::new();
         for (input, proof) in inputs.iter().zip(proofs) {
-            let tree = take_tree(&input.path, false)?;
-            same_file(&tree, proof).ok_or_else(|| format!("the input `{}` was replaced meanwhile", input.name))?;
-            trees.push(tree);
+            trees.push(take_input(&input.path, proof, &self.instance.empty_dir()?)?);
         }
         let names = inputs.iter().map(|input| input.name.clone()).collect();
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
@@ -151,10 +149,4 @@ impl Jailer {
         }
         Ok(())
     }
-}
-
-/// Whether two descriptors are one file: the path was looked up again, so it is compared.
-fn same_file(tree: &OwnedFd, proof: &OwnedFd) -> Option<()> {
-    let (a, b) = (rustix::fs::fstat(tree).ok()?, rustix::fs::fstat(proof).ok()?);
-    ((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)).then_some(())
 }

@@ -71,10 +71,14 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Gives SIGPIPE its usual effect again, which Rust's runtime has switched off and exec would pass on.
-pub(crate) fn die_of_broken_pipes() {
-    // SAFETY: signal takes a number and SIG_DFL; no handler of ours is involved.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+/// Gives every signal its usual effect again. Exec would pass on what is ignored: a broken pipe by Rust's runtime, an
+/// interrupt by a shell that has started us in the background, a hang-up by `nohup`.
+pub(crate) fn default_signals() {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: signal takes a number and SIG_DFL; no handler of ours is involved. The two signals that cannot be
+        // changed, and the two of the C library, are refused, which is as good.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 /// Switches the loopback interface of this network namespace on.

@@ -54,7 +54,7 @@ async fn in_sandbox(engine: &Engine, request: &Request) -> Result<(Execution, Sa
     let mut sink = |output: Output<'_>| match output {
         Output::Stdout(bytes) if !json => pass(&mut std::io::stdout(), bytes),
         Output::Stderr(bytes) if !json => pass(&mut std::io::stderr(), bytes),
-        Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) => {}
+        Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) | Output::Updated(..) | Output::Cleared => {}
     };
     let mut execution = sandbox
         .run(request.language, &request.code, interrupt, &mut sink)

@@ -4,7 +4,7 @@ use super::home;
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::output::{Bar, Failure, visible};
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::template::{Template, TemplateError, TemplateInfo, TemplateStore};
+use atoll_engine::template::{OtherBuild, Template, TemplateError, TemplateInfo, TemplateStore};
 use serde::Serialize;
 use std::io::Write;
 
@@ -53,7 +53,27 @@ fn list(store: &TemplateStore, json: bool) -> Result<ExitStatus, Failure> {
 
 fn row(info: &TemplateInfo) -> String {
     let state = if info.built { "built" } else { "not built" };
-    format!("{:<16} {:<10} {}\n", info.name, state, visible(&info.description))
+    let row = format!("{:<16} {:<10} {}\n", info.name, state, visible(&info.description));
+    info.other_builds.iter().fold(row, |row, other| row + &other_row(other))
+}
+
+fn other_row(other: &OtherBuild) -> String {
+    let python = other.python.as_deref().unwrap_or("unknown");
+    let size = other
+        .size_bytes
+        .map_or("size unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+    let used = match other.in_use {
+        Some(true) => "in use, stays until a later build",
+        Some(false) => "unused, goes with the next build",
+        None => "whether it is used is unknown, goes with `atoll template rm`",
+    };
+    format!(
+        "{:<16} {:<10} {}: Python {}, {size}, {used}\n",
+        "",
+        "old build",
+        other.key,
+        visible(python)
+    )
 }
 
 fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Failure> {
