@@ -16,6 +16,7 @@ pub mod census;
 pub mod fuzz_bodies;
 mod place;
 pub mod process;
+pub mod server;
 
 pub use place::{Place, input};
 

@@ -3,7 +3,7 @@
 use super::body::Timed;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
-use crate::metrics::Metrics;
+use crate::metrics::{LimitHit, Metrics};
 use atoll_core::RequestId;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
@@ -147,6 +147,9 @@ impl Drop for LogLine {
         let took = self.began.elapsed();
         self.metrics
             .request_ended(self.method.as_str(), &self.route, self.status, took);
+        if let Some(limit) = self.code.and_then(limit_of) {
+            self.metrics.limit_hit(limit);
+        }
         let _in_span = self.notes.span.enter();
         tracing::info!(
             method = self.method.as_str(),
@@ -158,6 +161,15 @@ impl Drop for LogLine {
             whole = self.whole,
             "request"
         );
+    }
+}
+
+fn limit_of(code: ErrorCode) -> Option<LimitHit> {
+    match code {
+        ErrorCode::RateLimited => Some(LimitHit::RateOfCreates),
+        ErrorCode::QuotaExceeded => Some(LimitHit::QuotaOfKey),
+        ErrorCode::AtCapacity => Some(LimitHit::Capacity),
+        _ => None,
     }
 }
 
