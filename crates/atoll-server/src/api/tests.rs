@@ -281,7 +281,10 @@ async fn bad_bodies_get_a_clear_refusal() {
         assert_eq!(send(json, body.into()).await, wanted, "{body}");
     }
     assert_eq!(send(json, b"{\"name\":\"\xff\"}".to_vec()).await, "malformed_json");
-    assert_eq!(send(json, "[".repeat(2_000).into()).await, "malformed_json");
+    assert_eq!(send(json, br#"["n"]"#.to_vec()).await, "invalid_request");
+    assert_eq!(send(json, "[".repeat(2_000).into()).await, "invalid_request");
+    let deep = format!(r#"{{"name":"n","quotas":{}"#, "{\"x\":".repeat(300));
+    assert_eq!(send(json, deep.into()).await, "invalid_request");
     assert_eq!(send(json, vec![b' '; 2_049]).await, "body_too_large");
     assert_eq!(send(None, b"{}".to_vec()).await, "unsupported_media_type");
     assert_eq!(send(Some("text/plain"), b"{}".to_vec()).await, "unsupported_media_type");
