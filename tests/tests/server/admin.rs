@@ -22,13 +22,10 @@ fn metrics_are_for_operators_and_keys_are_not_there() {
         r#"atoll_requests_total{method="GET",route="unknown",status="404"} 1"#,
         "atoll_ready 1",
         "atoll_sandboxes_live 0",
-        "# TYPE atoll_pool_depth gauge",
-        "# TYPE atoll_claims counter",
-        "# TYPE atoll_claim_duration_seconds histogram",
-        "# TYPE atoll_executions counter",
-        "# TYPE atoll_limits_hit counter",
+        r#"atoll_executions_total{outcome="timeout"} 0"#,
+        r#"atoll_limits_hit_total{limit="capacity"} 0"#,
+        r#"atoll_sandboxes_ended_total{reason="expired_idle"} 0"#,
         "# TYPE atoll_sandbox_memory_bytes gauge",
-        "# TYPE atoll_tenant_cpu_milliseconds counter",
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }

@@ -2,7 +2,7 @@
 
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect, is_closed};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn a_head_that_drips_is_cut() {
 #[test]
 fn an_idle_connection_ends_in_its_time() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), &["--idle-timeout", "300ms"]).unwrap();
+    let server = Server::start(home.path(), &["--idle-timeout", "300ms", "--header-timeout", "1h"]).unwrap();
     assert!(is_closed(&mut kept(&server)));
 }
 
@@ -167,6 +167,26 @@ fn what_is_no_http_ends_its_own_connection_only() {
         assert!(is_closed(&mut connection));
     }
     assert_eq!(server.send("GET", "/healthz", None).unwrap().status, 200);
+}
+
+#[test]
+fn two_lengths_of_one_body_hide_no_second_request() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let hidden = "0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for lengths in [
+        "Content-Length: 60\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 60\r\n",
+    ] {
+        let mut connection = connect(server.api).unwrap();
+        connection
+            .write_all((post(&server, lengths) + hidden).as_bytes())
+            .unwrap();
+        assert_eq!(Answer::read(&mut connection).unwrap().status, 400);
+        let mut rest = Vec::new();
+        connection.read_to_end(&mut rest).ok();
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    }
 }
 
 #[test]
