@@ -17,6 +17,7 @@ pub mod fuzz_bodies;
 pub mod guest;
 mod place;
 pub mod process;
+pub mod server;
 
 pub use place::{Place, input};
 

@@ -57,7 +57,7 @@ struct TenantBytesLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    method: String,
+    method: &'static str,
     route: String,
     /// `aborted` if the client went away before there was one.
     status: String,
@@ -88,6 +88,16 @@ pub enum LimitHit {
 }
 
 impl LimitHit {
+    pub const ALL: &'static [Self] = &[
+        Self::Memory,
+        Self::CpuTime,
+        Self::WallTime,
+        Self::Output,
+        Self::RateOfCreates,
+        Self::QuotaOfKey,
+        Self::Capacity,
+    ];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -173,7 +183,24 @@ impl Numbers {
         numbers.register_tenants(&mut registry);
         numbers.register_server(&mut registry);
         numbers.registry = registry;
+        numbers.begin_at_zero();
         numbers
+    }
+
+    /// What has not happened yet is 0, not absent: rates and alerts work from the first scrape.
+    fn begin_at_zero(&self) {
+        for outcome in Outcome::ALL {
+            let outcome = outcome.as_str();
+            self.executions.get_or_create(&OutcomeLabels { outcome }).inc_by(0);
+        }
+        for reason in EndReason::ALL {
+            let reason = reason.as_str();
+            self.sandboxes_ended.get_or_create(&ReasonLabels { reason }).inc_by(0);
+        }
+        for limit in LimitHit::ALL {
+            let limit = limit.as_str();
+            self.limits_hit.get_or_create(&LimitLabels { limit }).inc_by(0);
+        }
     }
 
     fn register_sandboxes(&self, to: &mut Registry) {
@@ -328,11 +355,9 @@ impl Metrics {
 
 /// What the server itself tells.
 impl Metrics {
-    pub(crate) fn request_ended(&self, method: &str, route: &str, status: Option<u16>, took: Duration) {
-        let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-        let method = if known.contains(&method) { method } else { "other" };
+    pub(crate) fn request_ended(&self, method: &'static str, route: &str, status: Option<u16>, took: Duration) {
         let labels = RequestLabels {
-            method: method.to_owned(),
+            method,
             route: route.to_owned(),
             status: status.map_or_else(|| "aborted".to_owned(), |status| status.to_string()),
         };
@@ -394,7 +419,7 @@ mod tests {
                 ..Usage::default()
             },
         );
-        metrics.request_ended("BREW", "/v1/keys", Some(200), Duration::from_millis(1));
+        metrics.request_ended("other", "/v1/keys", Some(200), Duration::from_millis(1));
         let text = metrics
             .show(&Readiness::default(), &Limits::new(&Settings::default()))
             .unwrap();

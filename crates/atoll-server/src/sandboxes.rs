@@ -151,7 +151,7 @@ impl Sandboxes {
 
     /// Refuses work of a key that has used up its day.
     pub fn check_day(&self, caller: &Caller) -> Result<(), ApiError> {
-        self.quotas.check_day(caller, &self.quotas.quotas(caller), Timestamp::now())
+        self.quotas.check_day(caller, Timestamp::now())
     }
 
     /// A sandbox of the caller's tenant; one that ended stays visible for a day.

@@ -96,6 +96,10 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let malformed = |why: String| ApiError::new(ErrorCode::MalformedJson, why);
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
+    // Our types would also take a list of their values, without names; nobody means that.
+    if text.trim_start().starts_with('[') {
+        return Err(ApiError::invalid("the body must be a JSON object"));
+    }
     serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => ApiError::invalid(error.to_string()),
         _ => malformed(format!("the body is not JSON: {error}")),

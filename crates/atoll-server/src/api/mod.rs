@@ -1,7 +1,7 @@
 //! The API: one router from the tables of all dialects, behind the checks that every request passes.
 //!
-//! The way of a request: connection limits (`http::listen`), notes and log line, panics, Host and Origin, CORS, the
-//! route, its access class, the handler. A dialect is a folder: `routes` (the table and handlers), `wire` (its types),
+//! The way of a request: connection limits (`http::listen`), notes and log line, Host and Origin, CORS, the
+//! route, panics, its access class, the handler. A dialect is a folder: `routes` (the table and handlers), `wire` (its types),
 //! `convert` (to and from ours), `error` (its shape of errors).
 
 pub mod e2b;
@@ -19,7 +19,7 @@ pub use extract::{Json, Path, Query};
 pub use openapi::document;
 pub use state::AppState;
 
-use crate::http::{catch_panics, check_host, check_origin, cors, observe};
+use crate::http::{check_host, check_origin, cors, observe};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
@@ -48,7 +48,6 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
     cors(router, &state.settings)
         .layer(from_fn_with_state(state.clone(), check_origin))
         .layer(from_fn_with_state(state.clone(), check_host))
-        .layer(catch_panics())
         .layer(from_fn_with_state(state.clone(), observe))
         .with_state(state)
 }

@@ -4,7 +4,7 @@
 
 use super::{ApiError, AppState};
 use crate::auth::{Caller, Presented, presented};
-use crate::http::RequestNotes;
+use crate::http::{RequestNotes, catch_panics};
 use atoll_core::service::Scope;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -103,7 +103,14 @@ pub(crate) fn build(routes: Vec<Route>, state: &AppState) -> Router<AppState> {
         let (access, dialect) = (route.access, route.dialect);
         let check = middleware::from_fn_with_state((state.clone(), access), authorise);
         let speak = middleware::map_response(move |response: Response| async move { spoken(dialect, response) });
-        router.route(route.path, route.handler.route_layer(check).route_layer(speak))
+        router.route(
+            route.path,
+            route
+                .handler
+                .route_layer(check)
+                .route_layer(catch_panics())
+                .route_layer(speak),
+        )
     })
 }
 

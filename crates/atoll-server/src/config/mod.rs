@@ -160,3 +160,6 @@ pub enum ConfigError {
 fn did_you_mean(name: Option<&str>) -> String {
     name.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

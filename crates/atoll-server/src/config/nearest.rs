@@ -7,20 +7,25 @@ pub(super) fn nearest<'a>(asked: &str, known: impl Iterator<Item = &'a str>) -> 
     best.filter(|(distance, _)| *distance <= far).map(|(_, word)| word)
 }
 
-/// How many letters must be put in, left out or changed to make one word of the other.
+/// How many letters must be put in, left out, changed or swapped with their neighbour to make one word of the other.
 pub(super) fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            table[i][j] = match (i, j) {
+                (0, n) | (n, 0) => n,
+                _ => {
+                    let changed = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                    let moved = table[i - 1][j].min(table[i][j - 1]) + 1;
+                    let swaps = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                    let swapped = if swaps { table[i - 2][j - 2] + 1 } else { usize::MAX };
+                    changed.min(moved).min(swapped)
+                }
+            };
         }
     }
-    row[b.len()]
+    table[a.len()][b.len()]
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -22,13 +22,23 @@ enum Phase {
     Upgraded,
 }
 
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    /// Who waits for bytes: it has to look at the clock again when the phase changes.
+    reader: Option<Waker>,
+}
+
 /// The phase of one connection, set by its requests and read by its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct ConnectionClock(Arc<Mutex<Phase>>);
+pub(super) struct ConnectionClock(Arc<Mutex<State>>);
 
 impl ConnectionClock {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Phase::Head(Instant::now()))))
+        Self(Arc::new(Mutex::new(State {
+            phase: Phase::Head(Instant::now()),
+            reader: None,
+        })))
     }
 
     pub(super) fn request_begins(&self) {
@@ -38,6 +48,9 @@ impl ConnectionClock {
     pub(super) fn request_ends(&self) {
         if self.get() == Phase::Busy {
             self.set(Phase::Idle(Instant::now()));
+            if let Some(reader) = self.lock().reader.take() {
+                reader.wake();
+            }
         }
     }
 
@@ -45,12 +58,23 @@ impl ConnectionClock {
         self.set(Phase::Upgraded);
     }
 
+    /// The phase now; `reader` is woken at the end of a request.
+    fn wait_in(&self, reader: &Waker) -> Phase {
+        let mut state = self.lock();
+        state.reader = Some(reader.clone());
+        state.phase
+    }
+
     fn get(&self) -> Phase {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().phase
     }
 
     fn set(&self, phase: Phase) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.lock().phase = phase;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,7 +110,7 @@ impl Clocked {
     }
 
     fn poll_read_clock(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let deadline = match self.clock.get() {
+        let deadline = match self.clock.wait_in(cx.waker()) {
             Phase::Idle(since) => since + self.times.idle,
             Phase::Head(since) => since + self.times.head,
             Phase::Busy | Phase::Upgraded => return Poll::Pending,

@@ -18,7 +18,7 @@ const REFUSALS: usize = 64;
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 const REFUSAL: &str = concat!(
-    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 141\r\n",
+    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 140\r\n",
     "retry-after: 1\r\nshould-retry: false\r\nconnection: close\r\n\r\n",
     r#"{"error":{"code":"at_capacity","message":"the server has as many connections as it may have","#,
     r#""hint":"close some, or raise max_connections"}}"#

@@ -3,7 +3,7 @@
 use super::body::Timed;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
-use crate::metrics::Metrics;
+use crate::metrics::{LimitHit, Metrics};
 use atoll_core::RequestId;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
@@ -60,13 +60,22 @@ pub(crate) async fn observe(State(state): State<AppState>, mut request: Request,
     };
     request.extensions_mut().insert(notes.clone());
     let wait = state.settings.read_timeout.duration();
-    let method = request.method().clone();
+    let method = method_word(request.method());
     let request = request.map(|body| Body::new(Timed::new(body, wait)));
     let mut line = LogLine::new(method, route, notes, state.metrics.clone());
     let mut response = next.run(request).instrument(span).await;
     line.take(&response);
     add_headers(&line.notes, &mut response);
     response.map(|body| Body::new(Observed { body, line }))
+}
+
+/// A method of the standard; any other word is the client's and stays out of the log.
+fn method_word(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    known
+        .into_iter()
+        .find(|word| *word == method.as_str())
+        .unwrap_or("other")
 }
 
 /// The client's own id if it is a plain one, else a new one.
@@ -107,7 +116,7 @@ fn add_headers(notes: &RequestNotes, response: &mut Response) {
 
 /// Written when the answer has gone out, or when nobody waits for it any more.
 struct LogLine {
-    method: Method,
+    method: &'static str,
     route: String,
     notes: RequestNotes,
     metrics: Metrics,
@@ -119,7 +128,7 @@ struct LogLine {
 }
 
 impl LogLine {
-    fn new(method: Method, route: String, notes: RequestNotes, metrics: Metrics) -> Self {
+    fn new(method: &'static str, route: String, notes: RequestNotes, metrics: Metrics) -> Self {
         Self {
             method,
             route,
@@ -145,11 +154,13 @@ impl LogLine {
 impl Drop for LogLine {
     fn drop(&mut self) {
         let took = self.began.elapsed();
-        self.metrics
-            .request_ended(self.method.as_str(), &self.route, self.status, took);
+        self.metrics.request_ended(self.method, &self.route, self.status, took);
+        if let Some(limit) = self.code.and_then(limit_of) {
+            self.metrics.limit_hit(limit);
+        }
         let _in_span = self.notes.span.enter();
         tracing::info!(
-            method = self.method.as_str(),
+            method = self.method,
             route = self.route,
             status = self.status,
             code = self.code.map(ErrorCode::as_str),
@@ -158,6 +169,15 @@ impl Drop for LogLine {
             whole = self.whole,
             "request"
         );
+    }
+}
+
+fn limit_of(code: ErrorCode) -> Option<LimitHit> {
+    match code {
+        ErrorCode::RateLimited => Some(LimitHit::RateOfCreates),
+        ErrorCode::QuotaExceeded => Some(LimitHit::QuotaOfKey),
+        ErrorCode::AtCapacity => Some(LimitHit::Capacity),
+        _ => None,
     }
 }
 

@@ -55,7 +55,7 @@ impl Limits {
     /// Lets a caller make one sandbox, or says why not and when to come back.
     pub fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
         let quotas = caller.quotas.or(self.defaults);
-        self.check_day(caller, &quotas, now)?;
+        self.check_day(caller, now)?;
         let slot = self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)?;
         let rate = match quotas.creates_per_minute {
             Some(limit) => Some(self.buckets.take(caller.key_id.as_str(), limit.get(), Instant::now())?),
@@ -65,7 +65,8 @@ impl Limits {
     }
 
     /// Refuses work of a key that has used up its day: asked before each execution and upload, too.
-    pub fn check_day(&self, caller: &Caller, quotas: &Quotas, now: Timestamp) -> Result<(), ApiError> {
+    pub fn check_day(&self, caller: &Caller, now: Timestamp) -> Result<(), ApiError> {
+        let quotas = caller.quotas.or(self.defaults);
         let used = self.ledger.used(now, caller.key_id.as_str());
         let (cpu, moved) = (used.cpu_ms / 1_000, used.bytes_in.saturating_add(used.bytes_out));
         let over = match (quotas.cpu_seconds_per_day, quotas.bytes_per_day) {
@@ -78,13 +79,8 @@ impl Limits {
         })
     }
 
-    /// The caller's quotas, with the server's where the key has none.
-    pub fn quotas(&self, caller: &Caller) -> Quotas {
-        caller.quotas.or(self.defaults)
-    }
-
-    /// Counts what was used, in memory at once and in the store.
-    pub async fn charge(&self, store: &Store, caller: &Caller, more: Usage) -> Result<(), StoreError> {
+    /// Counts what was used, in memory at once and in the store. [`AppState::charge`](crate::AppState::charge) calls it.
+    pub(crate) async fn charge(&self, store: &Store, caller: &Caller, more: Usage) -> Result<(), StoreError> {
         let now = Timestamp::now();
         self.ledger.charge(now, caller.key_id.as_str(), more);
         store.add_usage(now, &caller.tenant, &caller.key_id, more).await

@@ -15,7 +15,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
     if args.print_config {
         return print(&config::print(&resolved));
     }
-    logs::set_up(resolved.settings.log).map_err(|error| Failure::ours(&error))?;
+    let _logs = logs::set_up(&resolved.settings).map_err(|error| Failure::bad(&error))?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;

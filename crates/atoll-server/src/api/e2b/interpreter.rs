@@ -153,7 +153,9 @@ impl Run {
         let mut sink = |output: Output<'_>| match output {
             Output::Stdout(bytes) => self.text("stdout", &decoder.stdout.feed(bytes)),
             Output::Stderr(bytes) => self.text("stderr", &decoder.stderr.feed(bytes)),
-            Output::Result(result) => self.say(&result_line(result)),
+            // Its clients only know results that are added.
+            Output::Result(result) | Output::Updated(_, result) => self.say(&result_line(result)),
+            Output::Cleared => {}
         };
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
         match done {

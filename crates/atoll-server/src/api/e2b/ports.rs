@@ -23,7 +23,7 @@ const HOPS: [HeaderName; 6] = [
 ];
 
 /// Requests whose host names a port of a sandbox go there; all others go on.
-pub(super) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
     match of_host(request.headers()) {
         Some((port, _)) if port == ENVD_PORT || port == INTERPRETER_PORT => next.run(request).await,
         Some((port, name)) => {
