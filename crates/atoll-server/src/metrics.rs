@@ -2,11 +2,14 @@
 //!
 //! Labels come from closed lists, from our own table of routes, or from the tenants that have keys: never from a request.
 
+mod labels;
+
 use crate::limits::Limits;
 use crate::ready::{Readiness, Ready};
 use crate::store::Usage;
 use atoll_core::{EndReason, Outcome, Tier};
-use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use labels::*;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,59 +17,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 use std::time::Duration;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PoolLabels {
-    template: String,
-    tier: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClaimLabels {
-    template: String,
-    tier: &'static str,
-    /// `warm` from the pool, `cold` made on demand.
-    from: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OutcomeLabels {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct LimitLabels {
-    limit: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TenantLabels {
-    tenant: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TenantBytesLabels {
-    tenant: String,
-    direction: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    method: &'static str,
-    route: String,
-    /// `aborted` if the client went away before there was one.
-    status: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
-    route: String,
-}
 
 /// Where a claimed sandbox came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

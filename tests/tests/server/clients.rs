@@ -1,5 +1,6 @@
 //! Clients that are slow, wrong, too many or hostile.
 
+use anyhow::{Result, ensure};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect, is_closed};
 use std::io::{Read, Write};
@@ -19,20 +20,18 @@ fn post(server: &Server, headers: &str) -> String {
 }
 
 /// A connection that has got one answer and stays open.
-fn kept(server: &Server) -> TcpStream {
-    let mut connection = connect(server.api).unwrap();
-    connection
-        .write_all(get(server, &server.api.to_string()).as_bytes())
-        .unwrap();
-    assert_eq!(Answer::read(&mut connection).unwrap().status, 200);
-    connection
+fn kept(server: &Server) -> Result<TcpStream> {
+    let mut connection = connect(server.api)?;
+    connection.write_all(get(server, &server.api.to_string()).as_bytes())?;
+    ensure!(Answer::read(&mut connection)?.status == 200);
+    Ok(connection)
 }
 
 #[test]
 fn a_head_that_does_not_arrive_is_cut_and_an_idle_connection_is_not() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--header-timeout", "300ms"]).unwrap();
-    let mut idle = kept(&server);
+    let mut idle = kept(&server).unwrap();
     let mut nothing = connect(server.api).unwrap();
     let mut slow = connect(server.api).unwrap();
     slow.write_all(b"GET /healthz HT").unwrap();
@@ -62,7 +61,7 @@ fn a_head_that_drips_is_cut() {
 fn an_idle_connection_ends_in_its_time() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--idle-timeout", "300ms", "--header-timeout", "1h"]).unwrap();
-    assert!(is_closed(&mut kept(&server)));
+    assert!(is_closed(&mut kept(&server).unwrap()));
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn a_body_that_stops_or_drips_is_refused() {
 fn more_connections_than_allowed_are_told_so() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--max-connections", "2"]).unwrap();
-    let (one, _two) = (kept(&server), kept(&server));
+    let (one, _two) = (kept(&server).unwrap(), kept(&server).unwrap());
     let refused = server.raw(b"").unwrap();
     assert_eq!((refused.status, refused.code().unwrap().as_str()), (503, "at_capacity"));
     assert_eq!(refused.header("retry-after"), Some("1"));

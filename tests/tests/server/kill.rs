@@ -35,33 +35,30 @@ fn record(number: u32) -> SandboxRecord {
 }
 
 /// Writes for ever, several at a time, and says what was acknowledged.
-async fn write_for_ever(store: Store, first: u32) {
+async fn write_for_ever(store: Store, first: u32) -> Result<()> {
     for number in (first..).step_by(4) {
-        let writes: Vec<_> = (number..number + 4)
-            .map(|number| {
-                let store = store.clone();
-                tokio::spawn(async move {
-                    let record = record(number);
-                    store.add_sandbox(record.clone()).await.unwrap();
-                    say(&format!("added {}", record.id));
-                    store
-                        .end_sandbox(&record.id, EndReason::Closed, Usage::default())
-                        .await
-                        .unwrap();
-                    say(&format!("ended {}", record.id));
-                })
-            })
-            .collect();
-        for write in writes {
-            write.await.unwrap();
+        let writes = (number..number + 4).map(|number| write(store.clone(), record(number)));
+        let mut running: tokio::task::JoinSet<Result<()>> = writes.collect();
+        while let Some(written) = running.join_next().await {
+            written??;
         }
     }
+    Ok(())
 }
 
-fn say(line: &str) {
+async fn write(store: Store, record: SandboxRecord) -> Result<()> {
+    store.add_sandbox(record.clone()).await?;
+    say(&format!("added {}", record.id))?;
+    store
+        .end_sandbox(&record.id, EndReason::Closed, Usage::default())
+        .await?;
+    say(&format!("ended {}", record.id))
+}
+
+fn say(line: &str) -> Result<()> {
     let mut stdout = std::io::stdout();
-    stdout.write_all(format!("\n{line}\n").as_bytes()).unwrap();
-    stdout.flush().unwrap();
+    stdout.write_all(format!("\n{line}\n").as_bytes())?;
+    Ok(stdout.flush()?)
 }
 
 /// Starts the writer, kills it after so many lines, and gives back all that it said.
@@ -91,7 +88,9 @@ fn killed_writer(path: &Path, lines: usize, first: u32) -> Result<Vec<String>> {
 async fn every_acknowledged_record_survives() {
     if let Some(path) = std::env::var_os(WRITE_TO) {
         let first = std::env::var("STORE_TEST_FIRST").unwrap().parse().unwrap();
-        return write_for_ever(Store::open(Path::new(&path)).unwrap(), first).await;
+        return write_for_ever(Store::open(Path::new(&path)).unwrap(), first)
+            .await
+            .unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
     let path = Store::path(dir.path());

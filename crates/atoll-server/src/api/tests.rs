@@ -1,5 +1,8 @@
 //! The router as a whole, without a socket: every route of the table, every refusal, in its shape.
 
+mod keys;
+mod pages;
+
 use super::native::ErrorBody;
 use super::state::Shared;
 use super::table::{Access, Dialect};
@@ -193,109 +196,6 @@ fn the_checked_in_description_is_the_real_one() {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked() {
-    let world = World::new().await;
-    let admin = world.key(&[Scope::Admin]).await;
-    let request = |method, path: &str| {
-        Request::builder()
-            .method(method)
-            .uri(path.to_owned())
-            .header("x-api-key", &admin)
-    };
-    let json = |builder: axum::http::request::Builder| builder.header("content-type", "application/json");
-    let made = world
-        .send(
-            json(request(Method::POST, "/v1/keys")),
-            r#"{"name":"n","scopes":["admin"]}"#,
-        )
-        .await;
-    assert_eq!(made.status(), StatusCode::CREATED);
-    let made: super::native::CreatedKey = serde_json::from_str(&text(made).await).unwrap();
-    assert!(SecretKey::looks_like_one(&made.key));
-    let bearer = Request::builder()
-        .uri("/v1/keys")
-        .header("authorization", format!("Bearer {}", made.key));
-    let listed = text(world.send(bearer, "").await).await;
-    assert!(
-        listed.contains(&made.record.id) && !listed.contains(&made.key),
-        "{listed}"
-    );
-    let path = format!("/v1/keys/{}", made.record.id);
-    assert_eq!(
-        world.send(request(Method::DELETE, &path), "").await.status(),
-        StatusCode::OK
-    );
-    let again = Request::builder().uri("/v1/keys").header("x-api-key", &made.key);
-    assert_eq!(code(world.send(again, "").await).await, "unauthenticated");
-    for unknown in [
-        "/v1/keys/nonsense",
-        "/v1/keys/key_aaaaaaaaaaaaaaaaaaaaaaaaaa",
-        "/v1/keys/%ff",
-        "/v1/keys/%2e%2e%2f",
-    ] {
-        assert_eq!(
-            code(world.send(request(Method::DELETE, unknown), "").await).await,
-            "not_found",
-            "{unknown}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn bad_bodies_get_a_clear_refusal() {
-    let world = World::with(Settings {
-        max_body_bytes: 2_048.try_into().unwrap(),
-        ..Settings::default()
-    })
-    .await;
-    let admin = world.key(&[Scope::Admin]).await;
-    let send = async |kind: Option<&str>, body: Vec<u8>| {
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri("/v1/keys")
-            .header("x-api-key", &admin);
-        if let Some(kind) = kind {
-            request = request.header("content-type", kind);
-        }
-        code(world.send(request, body).await).await
-    };
-    let json = Some("application/json");
-    for (body, wanted) in [
-        ("", "malformed_json"),
-        ("{", "malformed_json"),
-        (r#"{"name":"n"} {}"#, "malformed_json"),
-        ("null", "invalid_request"),
-        ("[]", "invalid_request"),
-        ("{}", "invalid_request"),
-        (r#"{"name":1}"#, "invalid_request"),
-        (r#"{"name":"n","nmae":"m"}"#, "invalid_request"),
-        (r#"{"name":"n","name":"m"}"#, "invalid_request"),
-        (r#"{"name":"n","scopes":["root"]}"#, "invalid_request"),
-        (r#"{"name":"n","scopes":[]}"#, "invalid_request"),
-        (r#"{"name":"n","tenant":"A B"}"#, "invalid_request"),
-        (r#"{"name":"a\nb"}"#, "invalid_request"),
-        (r#"{"name":"n","quotas":{"live_sandboxes":0}}"#, "invalid_request"),
-        (r#"{"name":"n","quotas":{"live_sandboxes":-1}}"#, "invalid_request"),
-        (r#"{"name":"n","quotas":{"live_sandboxes":1e99}}"#, "invalid_request"),
-    ] {
-        assert_eq!(send(json, body.into()).await, wanted, "{body}");
-    }
-    assert_eq!(send(json, b"{\"name\":\"\xff\"}".to_vec()).await, "malformed_json");
-    assert_eq!(send(json, br#"["n"]"#.to_vec()).await, "invalid_request");
-    assert_eq!(send(json, "[".repeat(2_000).into()).await, "invalid_request");
-    let deep = format!(r#"{{"name":"n","quotas":{}"#, "{\"x\":".repeat(300));
-    assert_eq!(send(json, deep.into()).await, "invalid_request");
-    assert_eq!(send(json, vec![b' '; 2_049]).await, "body_too_large");
-    assert_eq!(send(None, b"{}".to_vec()).await, "unsupported_media_type");
-    assert_eq!(send(Some("text/plain"), b"{}".to_vec()).await, "unsupported_media_type");
-    assert_eq!(
-        world.state.store.list_keys().await.unwrap().len(),
-        1,
-        "nothing was made"
-    );
-}
-
-#[tokio::test]
 async fn unknown_paths_and_methods_are_refused_in_the_same_shape() {
     let world = World::new().await;
     for path in [
@@ -339,68 +239,6 @@ async fn readiness_is_what_the_engine_says() {
     world.state.ready.set(Ready::Draining);
     assert_eq!(code(world.get("/readyz").await).await, "not_ready");
     assert_eq!(world.get("/healthz").await.status(), StatusCode::OK);
-}
-
-#[tokio::test]
-async fn foreign_hosts_and_pages_are_refused_before_the_key_is_looked_at() {
-    let world = World::new().await;
-    let send = async |host: &str, origin: Option<&str>| {
-        let mut request = Request::builder().uri("/healthz").header(header::HOST, host);
-        if let Some(origin) = origin {
-            request = request.header(header::ORIGIN, origin);
-        }
-        router(world.state.clone())
-            .oneshot(request.body(Body::empty()).unwrap())
-            .await
-            .unwrap()
-    };
-    assert_eq!(send("127.0.0.1:7070", None).await.status(), StatusCode::OK);
-    assert_eq!(code(send("evil.test", None).await).await, "host_not_allowed");
-    assert_eq!(
-        code(send("localhost", Some("http://evil.test")).await).await,
-        "origin_not_allowed"
-    );
-    assert_eq!(
-        send("localhost", Some("http://localhost")).await.status(),
-        StatusCode::OK
-    );
-    let bare = router(world.state.clone()).oneshot(Request::builder().uri("/healthz").body(Body::empty()).unwrap());
-    assert_eq!(code(bare.await.unwrap()).await, "invalid_request");
-}
-
-#[tokio::test]
-async fn listed_origins_get_the_headers_that_browsers_want_and_others_none() {
-    let world = World::with(Settings {
-        cors_origins: vec!["https://app.test".parse().unwrap()],
-        ..Settings::default()
-    })
-    .await;
-    let preflight = Request::builder()
-        .method(Method::OPTIONS)
-        .uri("/v1/keys")
-        .header(header::ORIGIN, "https://app.test")
-        .header(header::ACCESS_CONTROL_REQUEST_METHOD, "POST")
-        .header(header::ACCESS_CONTROL_REQUEST_HEADERS, "x-api-key");
-    let answer = world.send(preflight, "").await;
-    assert_eq!(
-        answer.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN],
-        "https://app.test"
-    );
-    assert!(!answer.headers().contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
-    let off = World::new().await.get("/healthz").await;
-    assert!(!off.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN));
-}
-
-#[tokio::test]
-async fn without_auth_a_missing_key_is_fine_and_a_wrong_one_is_not() {
-    let world = World::with(Settings {
-        insecure_no_auth: true,
-        ..Settings::default()
-    })
-    .await;
-    assert_eq!(world.get("/v1/keys").await.status(), StatusCode::OK);
-    let wrong = Request::builder().uri("/v1/keys").header("x-api-key", "e2b_wrong");
-    assert_eq!(code(world.send(wrong, "").await).await, "unauthenticated");
 }
 
 async fn misbehaving(dialect: Dialect) -> Response {

@@ -66,20 +66,6 @@ fn put_list<T: FromStr<Err: Display>>(place: &mut Vec<T>, text: &str) -> Result<
     Ok(())
 }
 
-fn show_optional<T: Display>(value: Option<&T>) -> String {
-    value.map_or_else(|| "none".to_owned(), T::to_string)
-}
-
-fn show_list<T: Display>(values: &[T]) -> String {
-    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// Sizes and times show without the space of running text, so that they can be copied into a file.
-fn tight(value: impl Display) -> String {
-    let text = value.to_string().replace(' ', "");
-    text.strip_suffix("bytes").map(str::to_owned).unwrap_or(text)
-}
-
 macro_rules! settings {
     ($($name:literal, $kind:ident, $about:literal, |$s:ident| $place:expr, $set:ident, $show:expr;)+) => {
         /// Every setting, in the order in which people read them.
@@ -97,16 +83,18 @@ fn show<T: Display>(value: &T) -> String {
     value.to_string()
 }
 
+/// Sizes and times without the space of running text, so that they can be copied into a file.
 fn show_tight<T: Display>(value: &T) -> String {
-    tight(value)
+    let text = value.to_string().replace(' ', "");
+    text.strip_suffix("bytes").map(str::to_owned).unwrap_or(text)
 }
 
 fn show_option<T: Display>(value: &Option<T>) -> String {
-    tight(show_optional(value.as_ref()))
+    value.as_ref().map_or_else(|| "none".to_owned(), show_tight)
 }
 
-fn show_all<T: Display>(values: &Vec<T>) -> String {
-    show_list(values)
+fn show_list<T: Display>(values: &[T]) -> String {
+    values.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn put_word(place: &mut String, text: &str) -> Result<(), String> {
@@ -136,8 +124,8 @@ settings! {
     "listen", Text, "Address of the API; port 0 takes any free one", |s| s.listen, put, show;
     "admin_listen", Text, "Address of metrics, health and readiness, for operators only", |s| s.admin_listen, put, show;
     "domain", Optional, "Name below which sandboxes have names of their own, with the port that clients see; none is sbx.localhost with the port of the API", |s| s.domain, put_optional, show_option;
-    "allowed_hosts", List, "Host names that requests may carry, besides loopback names, the listen address and names below the domain", |s| s.allowed_hosts, put_list, show_all;
-    "cors_origins", List, "Origins of web pages that may call the API from a browser", |s| s.cors_origins, put_list, show_all;
+    "allowed_hosts", List, "Host names that requests may carry, besides loopback names, the listen address and names below the domain", |s| s.allowed_hosts, put_list, show_list;
+    "cors_origins", List, "Origins of web pages that may call the API from a browser", |s| s.cors_origins, put_list, show_list;
     "insecure_no_auth", Flag, "Take requests without a key; only with a loopback listen address", |s| s.insecure_no_auth, put_flag, show;
     "max_body_bytes", Number, "Largest request body that is read whole; streamed uploads are bounded by the sandbox", |s| s.max_body_bytes, put, show_tight;
     "max_connections", Number, "Open connections of the API", |s| s.max_connections, put, show;

@@ -41,3 +41,41 @@ impl Drop for Traces {
         self.0.shutdown_with_timeout(std::time::Duration::from_secs(5)).ok();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use tracing_subscriber::layer::SubscriberExt;
+
+    /// Answers one request and gives back what it was.
+    fn collector(listener: std::net::TcpListener) -> Vec<u8> {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut got = Vec::new();
+        let mut part = [0; 4096];
+        while !String::from_utf8_lossy(&got).contains("service.name") {
+            let length = connection.read(&mut part).unwrap();
+            assert_ne!(length, 0, "{}", String::from_utf8_lossy(&got));
+            got.extend_from_slice(&part[..length]);
+        }
+        connection
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+            .unwrap();
+        got
+    }
+
+    #[test]
+    fn a_span_reaches_the_collector() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let traces = Traces::to(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+        let collector = std::thread::spawn(|| collector(listener));
+        let subscriber = tracing_subscriber::registry().with(traces.layer());
+        tracing::subscriber::with_default(subscriber, || {
+            drop(tracing::error_span!("request", id = "req_1").entered())
+        });
+        drop(traces);
+        let got = collector.join().unwrap();
+        let got = String::from_utf8_lossy(&got);
+        assert!(got.starts_with("POST /v1/traces ") && got.contains("req_1"), "{got}");
+    }
+}

@@ -103,3 +103,61 @@ fn in_savepoint(connection: &Connection, job: Job) -> Answer {
         Err(error) => Box::new(move |_| answer(Err(error.to_string()))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(number: i64) -> impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static {
+        move |connection| {
+            connection.execute("INSERT INTO t VALUES (?1, 0)", [number])?;
+            connection.execute("INSERT INTO t VALUES (?1, ?2)", [100 + number, number % 2])?;
+            Ok(())
+        }
+    }
+
+    /// Starts a lane and a job that holds it until `jobs` have been queued: all of them share one commit.
+    async fn together(connection: Connection, jobs: i64) -> Vec<Result<(), StoreError>> {
+        let lane = Lane::start(connection, LaneKind::Writer).unwrap();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let mut tasks = tokio::task::JoinSet::new();
+        let first = lane.clone();
+        let held = tokio::spawn(async move { first.run(move |_| wait.recv().map_err(|_| StoreError::Stopped)).await });
+        for number in 0..jobs {
+            let lane = lane.clone();
+            tasks.spawn(async move { (number, lane.run(insert(number)).await) });
+        }
+        let waiting = usize::try_from(jobs).unwrap();
+        while lane.jobs.max_capacity() - lane.jobs.capacity() < waiting {
+            tokio::task::yield_now().await;
+        }
+        go.send(()).unwrap();
+        held.await.unwrap().unwrap();
+        let mut done = tasks.join_all().await;
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, done)| done).collect()
+    }
+
+    #[tokio::test]
+    async fn a_failed_job_leaves_nothing_and_does_not_hurt_its_neighbours() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        let connection = Connection::open(&path).unwrap();
+        let table = "PRAGMA journal_mode = wal; CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER CHECK (b = 0))";
+        connection.execute_batch(table).unwrap();
+        let done = together(connection, 9).await;
+        // The second insert of every odd job breaks the check: its first one must be gone, too.
+        let fine: Vec<bool> = done.iter().map(Result::is_ok).collect();
+        assert_eq!(fine, [true, false, true, false, true, false, true, false, true]);
+        let reader = Connection::open(&path).unwrap();
+        let rows: Vec<i64> = {
+            let mut select = reader.prepare("SELECT a FROM t ORDER BY a").unwrap();
+            select
+                .query_map([], |row| row.get(0))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect()
+        };
+        assert_eq!(rows, [0, 2, 4, 6, 8, 100, 102, 104, 106, 108]);
+    }
+}

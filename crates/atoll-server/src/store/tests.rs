@@ -114,31 +114,6 @@ async fn only_an_empty_store_gets_a_first_key() {
 }
 
 #[tokio::test]
-async fn a_failed_job_leaves_nothing_and_does_not_hurt_its_neighbours() {
-    let (_dir, store) = open();
-    let same = Digest::of(b"same");
-    let jobs = (0..20).map(|_| store.create_key(new_key(same)));
-    let done: Vec<_> = {
-        let tasks: Vec<_> = jobs.map(|job| Box::pin(job)).collect();
-        let mut done = Vec::new();
-        for task in tasks {
-            done.push(task.await);
-        }
-        done
-    };
-    assert_eq!(done.iter().filter(|done| done.is_ok()).count(), 1);
-    assert_eq!(store.list_keys().await.unwrap().len(), 1);
-    // Side by side in one commit: good ones stay, the bad one is told.
-    let (good, bad, fine) = tokio::join!(
-        store.create_key(new_key(Digest::of(b"good"))),
-        store.create_key(new_key(same)),
-        store.create_key(new_key(Digest::of(b"fine"))),
-    );
-    assert!(good.is_ok() && bad.is_err() && fine.is_ok());
-    assert_eq!(store.list_keys().await.unwrap().len(), 3);
-}
-
-#[tokio::test]
 async fn a_sandbox_is_seen_by_its_tenant_only() {
     let (_dir, store) = open();
     let one = record("a", 1);
