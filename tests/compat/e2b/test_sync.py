@@ -30,7 +30,7 @@ def test_the_snippet_that_people_copy(server):
             "df.groupby('city').sales.sum().plot.bar()\n"
             "plt.savefig('/tmp/plot.png')\n"
             "plt.show()\n"
-            "df.sales.sum()"
+            "int(df.sales.sum())"
         )
         assert r.error is None, r.error
         charts = [x.png for x in r.results if x.png]

@@ -90,7 +90,7 @@ fn sandbox_label(label: &str) -> Option<SandboxHost> {
 }
 
 /// The first check of every request.
-pub(crate) async fn check_host(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn check_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     match judge(&state.hosts, &parts) {
         Ok(HostKind::Api) => {}
@@ -99,12 +99,7 @@ pub(crate) async fn check_host(State(state): State<AppState>, mut request: Reque
         }
         Err(refused) => return refused.into_response(),
     }
-    request = Request::from_parts(parts, body);
-    match request.extensions().get::<SandboxHost>() {
-        // Ports of sandboxes are served with the sandboxes.
-        Some(_) => ApiError::not_found("sandbox").into_response(),
-        None => next.run(request).await,
-    }
+    next.run(Request::from_parts(parts, body)).await
 }
 
 fn judge(rules: &HostRules, parts: &Parts) -> Result<HostKind, ApiError> {
