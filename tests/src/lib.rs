@@ -18,6 +18,7 @@ pub mod guest;
 mod place;
 pub mod process;
 pub mod user;
+pub mod server;
 
 pub use place::{Place, input};
 

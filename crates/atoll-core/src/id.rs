@@ -63,6 +63,13 @@ id!(
     "Names one execution, a piece of code run in a context."
 );
 
+id!(KeyId, "key_", "Names one key. Not secret: it may be listed and logged.");
+id!(
+    RequestId,
+    "req_",
+    "Names one request, in logs and in the answer's headers."
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +81,21 @@ mod tests {
         one[15] = 1;
         assert_eq!(zero.as_str(), "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa");
         assert_eq!(SandboxId::from_random(one).as_str(), "sbxaaaaaaaaaaaaaaaaaaaaaaaaab");
+    }
+
+    #[test]
+    fn only_what_has_the_form_is_an_id() {
+        let id = KeyId::from_random([7; 16]);
+        assert_eq!(KeyId::parse(id.as_str()), Some(id.clone()));
+        assert_eq!(SandboxId::parse(id.as_str()), None);
+        for text in [
+            "",
+            "key_",
+            "key_AAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "key_../aaaaaaaaaaaaaaaaaaaaaaa",
+        ] {
+            assert_eq!(KeyId::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ pub mod id;
 pub mod limits;
 pub mod outcome;
 pub mod quantity;
+pub mod service;
 pub mod wire;
 
 pub use choice::{Language, ProfileName, Tier};
 pub use execution::Execution;
-pub use id::{ContextId, ExecutionId, SandboxId};
+pub use id::{ContextId, ExecutionId, KeyId, RequestId, SandboxId};
 pub use limits::Limits;
 pub use outcome::{EndReason, Outcome};

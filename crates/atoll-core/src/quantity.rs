@@ -106,6 +106,10 @@ pub(crate) fn show_milli(value: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+pub(crate) const fn in_range(value: u64, min: u64, max: u64) -> bool {
+    min <= value && value <= max
+}
+
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $what:literal, $min:expr, $max:expr, $read:path, $show:path, $example:literal) => {
         $(#[$doc])*
@@ -119,7 +123,7 @@ macro_rules! quantity {
 
             /// For values known when Atoll is built; one out of range does not compile.
             pub const fn known(value: u64) -> Self {
-                assert!(value >= $min && value <= $max);
+                assert!($crate::quantity::in_range(value, $min, $max));
                 Self(value)
             }
 
@@ -165,6 +169,8 @@ macro_rules! quantity {
         }
     };
 }
+
+pub(crate) use quantity;
 
 quantity!(
     /// Memory of one sandbox, files in scratch included.

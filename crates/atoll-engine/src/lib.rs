@@ -38,7 +38,7 @@ pub use jail::JailError;
 pub use node::{Ended, Node, NodeConfig, NodeError};
 pub use out_dir::{OutDir, OutError};
 pub use pool::{Pool, PoolSize};
-pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec};
+pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 pub use trial::try_out;
 
 pub(crate) fn random_bytes() -> [u8; 16] {

@@ -38,6 +38,17 @@ pub struct Sandbox {
     contexts: Contexts,
     template_digest: String,
     origin: Origin,
+    /// When processor time was last asked for, and what it was.
+    sampled: std::sync::Mutex<(std::time::Instant, u64)>,
+}
+
+/// What a sandbox uses now.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SandboxUsage {
+    /// Of one processor, since it was last asked for.
+    pub cpu_percent: f64,
+    pub memory_bytes: u64,
+    pub disk_bytes: u64,
 }
 
 /// Where a sandbox came from.
@@ -125,6 +136,7 @@ impl Sandbox {
     ) -> Self {
         Self {
             origin,
+            sampled: std::sync::Mutex::new((std::time::Instant::now(), 0)),
             jail,
             limits: spec.limits,
             env: spec.env,
@@ -253,6 +265,21 @@ impl Sandbox {
         let cap = self.limits.scratch.get();
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
         Ok(saving.await.map_err(|_| crate::files::FilesError::Interrupted)?)
+    }
+
+    /// What it uses now, as its agent sees it.
+    pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
+        let (memory_bytes, cpu_ms) = self.jail.usage(u64::MAX).await?;
+        let (free, _) = self.jail.scratch().await?;
+        let mut sampled = crate::jail::lock(&self.sampled);
+        let (since, before) = std::mem::replace(&mut *sampled, (std::time::Instant::now(), cpu_ms));
+        let wall_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX).max(1);
+        let used_ms = u32::try_from(cpu_ms.saturating_sub(before)).unwrap_or(u32::MAX);
+        Ok(SandboxUsage {
+            cpu_percent: f64::from(used_ms) * 100.0 / f64::from(wall_ms),
+            memory_bytes,
+            disk_bytes: self.limits.scratch.get().saturating_sub(free),
+        })
     }
 
     /// Stops every process where it is, or lets all go on. Memory and files stay as they are.

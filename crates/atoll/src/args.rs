@@ -1,6 +1,7 @@
 //! The command line as typed. Meaning and checks live in the commands.
 
-use clap::{Args, Parser, Subcommand};
+use atoll_server::config::{SETTINGS, Setting};
+use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Runs model-written code behind real walls.
@@ -19,6 +20,10 @@ pub(crate) enum Command {
     Template(TemplateArgs),
     /// Show what this machine can do, layer by layer
     Doctor(DoctorArgs),
+    /// Serve the API
+    Serve(ServeArgs),
+    /// Make, list and revoke keys; also while a server runs
+    Keys(KeysArgs),
 }
 
 impl Command {
@@ -128,6 +133,94 @@ pub(crate) enum TemplateCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Settings file [default: atoll.toml in the data directory, if there is one]
+    #[arg(long, value_name = "FILE", env = "ATOLL_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Show every setting with its value and where that came from, and serve nothing
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    #[command(flatten)]
+    pub(crate) settings: SettingFlags,
+}
+
+/// One flag per setting of the server, from the one list of them.
+#[derive(Debug)]
+pub(crate) struct SettingFlags(pub(crate) Vec<(&'static str, String)>);
+
+impl Args for SettingFlags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = command.next_help_heading("Settings (also ATOLL_* variables and keys of the settings file)");
+        command.args(SETTINGS.iter().map(|setting| {
+            let arg = Arg::new(setting.name).long(setting.flag()).help(setting.about);
+            match setting.is_switch() {
+                // A bare `--insecure-no-auth` is enough.
+                true => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+                false => arg.value_name("VALUE").allow_hyphen_values(true),
+            }
+        }))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |setting: &Setting| Some((setting.name, matches.get_one::<String>(setting.name)?.clone()));
+        Ok(Self(SETTINGS.iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key and show it, this once
+    Create(CreateKeyArgs),
+    /// List keys without their secrets, revoked ones included
+    List {
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a key for good; a running server refuses it within a second
+    Revoke {
+        /// The key's id, as `atoll keys list` shows it
+        id: String,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateKeyArgs {
+    /// What it is for, for people
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Who owns what the key makes
+    #[arg(long, default_value = "default")]
+    pub(crate) tenant: String,
+    /// What it allows: run, read, admin
+    #[arg(long, default_value = "run,read", value_name = "SCOPE[,SCOPE]")]
+    pub(crate) scope: String,
+    /// What it may use: live_sandboxes, creates_per_minute, cpu_seconds_per_day, bytes_per_day; can be repeated
+    #[arg(long, value_name = "QUOTA=VALUE")]
+    pub(crate) quota: Vec<String>,
     #[arg(long)]
     pub(crate) json: bool,
 }

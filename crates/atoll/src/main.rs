@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(*args),
         Command::Template(args) => commands::template::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
+        Command::Serve(args) => commands::serve::run(args),
+        Command::Keys(args) => commands::keys::run(args),
     };
     ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure, json)) as u8)
 }

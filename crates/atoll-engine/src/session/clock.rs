@@ -60,6 +60,11 @@ impl Clock {
         }
     }
 
+    /// Whether that is the end of its longest life.
+    pub(crate) fn is_last(&self, at: Instant) -> bool {
+        at >= self.last
+    }
+
     /// The end as a time of day; for a paused sandbox, as if it went on at this moment.
     pub(crate) fn ends_at(&self, now: Instant) -> SystemTime {
         let mut running = self.clone();

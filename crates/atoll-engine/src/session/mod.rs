@@ -32,6 +32,8 @@ pub struct LifeSpec {
     pub rule: Rule,
     /// The longest life, whatever else is asked for.
     pub longest: Duration,
+    /// At its end it is paused instead, unless that was its longest life.
+    pub pause_at_end: bool,
     pub max_executions: Option<u64>,
 }
 
@@ -260,6 +262,13 @@ impl Session {
         self.gone.subscribe().wait_for(|gone| *gone).await.ok();
     }
 
+    async fn time_is_over(&self, at: Instant, reason: EndReason) {
+        let may_pause = self.spec.pause_at_end && !lock(&self.life).clock.is_last(at);
+        if !may_pause || self.pause().await.is_err() {
+            self.end(reason);
+        }
+    }
+
     fn next_end(&self) -> Option<(Instant, EndReason)> {
         let life = lock(&self.life);
         life.clock.ends(life.busy > 0)
@@ -280,7 +289,7 @@ async fn watch_over(session: Arc<Session>) {
         let end = session.next_end();
         let (at, reason) = end.unwrap_or((Instant::now() + Duration::from_secs(3600), EndReason::Closed));
         tokio::select! {
-            () = sleep_until(at), if end.is_some() => session.end(reason),
+            () = sleep_until(at), if end.is_some() => session.time_is_over(at, reason).await,
             () = session.changed.notified() => {}
             () = session.sandbox.ended() => session.end(session.sandbox.why_lost()),
         }

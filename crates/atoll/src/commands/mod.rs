@@ -1,7 +1,9 @@
 //! One file per verb.
 
 pub(crate) mod doctor;
+pub(crate) mod keys;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod template;
 
 use crate::output::Failure;

@@ -1,0 +1,98 @@
+//! Quantities and choices of the service around sandboxes: timeouts, lifetimes, counts, quotas. Data only.
+
+use crate::choice::{UnknownChoice, choice};
+use crate::quantity::*;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+quantity!(
+    /// Bytes of one request body that is read whole.
+    BodyBytes, "body size", KIB, GIB, read_bytes, show_bytes, "`10MiB`"
+);
+quantity!(
+    /// How long one step of a connection may take.
+    TimeoutMillis, "timeout", 100, 3_600_000, read_millis, show_millis, "`10s` or `5m`"
+);
+quantity!(
+    /// How long a sandbox may live.
+    LifetimeMillis, "lifetime", 1_000, 2_592_000_000, read_millis, show_millis, "`20m` or `24h`"
+);
+quantity!(
+    /// Open connections.
+    ConnectionCount, "connections", 1, 1_000_000, read_count, show_count, "`4096`"
+);
+quantity!(
+    /// Sandboxes that live at the same time.
+    SandboxCount, "sandboxes", 1, 100_000, read_count, show_count, "`200`"
+);
+quantity!(
+    /// Prepared sandboxes that wait in a pool.
+    PoolSize, "pool size", 0, 10_000, read_count, show_count, "`4`"
+);
+quantity!(
+    /// Sandboxes that one key may make in a minute.
+    CreatesPerMinute, "creates per minute", 1, 1_000_000, read_count, show_count, "`60`"
+);
+quantity!(
+    /// Processor seconds that one key may use in a day.
+    CpuSecondsPerDay, "cpu seconds per day", 1, 1_000_000_000, read_count, show_count, "`3600`"
+);
+quantity!(
+    /// Bytes that one key may move in and out in a day.
+    BytesPerDay, "bytes per day", KIB, 1 << 50, read_bytes, show_bytes, "`10GiB`"
+);
+
+impl TimeoutMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
+
+impl LifetimeMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
+
+choice!(
+    /// What a key allows: `run` makes and changes sandboxes, `read` looks at them, `admin` operates the server.
+    Scope, "scope",
+    { Run = "run", Read = "read", Admin = "admin" }
+);
+
+choice!(
+    /// How log lines look.
+    LogFormat, "log format",
+    { Text = "text", Json = "json" }
+);
+
+choice!(
+    /// Which log lines are written: this level and above.
+    LogLevel, "log level",
+    { Error = "error", Warn = "warn", Info = "info", Debug = "debug" }
+);
+
+choice!(
+    /// What a sandbox is doing now, as its record says it.
+    SandboxState, "sandbox state",
+    { Running = "running", Paused = "paused", Ended = "ended" }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_range() {
+        let refused = "0".parse::<SandboxCount>().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "sandboxes is out of range: asked 0, allowed 1 to 100000"
+        );
+        assert!("50ms".parse::<TimeoutMillis>().is_err());
+        assert_eq!(
+            "20m".parse::<LifetimeMillis>().unwrap().duration(),
+            Duration::from_secs(1200)
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! `/files`: files of a sandbox, streamed both ways, by token or by a signed address.
+
+use super::E2b;
+use super::connect::invalid;
+use super::route::{ACCESS, lost, named, owner, unauthorized, word};
+use super::tokens::Signed;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::auth::Caller;
+use atoll_core::wire::agent::Entry;
+use atoll_engine::session::{Session, State as Life};
+use atoll_engine::{EngineError, Upload};
+use axum::Json;
+use axum::body::{Body, BodyDataStream, Bytes};
+use axum::extract::{FromRequest, Multipart, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
+
+/// What is read or written at once: large pieces make few turns.
+const PIECE: usize = 1 << 20;
+const METADATA: &str = "x-metadata-";
+/// The one user of every sandbox.
+const USER: &str = "user";
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FileQuery {
+    path: Option<String>,
+    username: Option<String>,
+    signature: Option<String>,
+    signature_expiration: Option<String>,
+}
+
+/// A request for files whose right to it was checked.
+struct Allowed {
+    session: Arc<Session>,
+    query: FileQuery,
+}
+
+/// Who may read or write which file: by the sandbox's token, or by an address that was signed with it.
+fn allowed(state: &AppState, headers: &HeaderMap, uri: &Uri, operation: &str) -> Result<Allowed, ApiError> {
+    let query = Query::<FileQuery>::try_from_uri(uri).map_err(|error| invalid(error.body_text()))?.0;
+    let session = match (named(&state.e2b, headers), &query.signature) {
+        (Ok(session), _) => {
+            check(&state.e2b, &session, word(headers, ACCESS), &query, operation)?;
+            session
+        }
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(_)) => signed_for(&state.e2b, &query, operation)?,
+    };
+    check_user(&query)?;
+    Ok(Allowed { session, query })
+}
+
+/// The check of the route's table.
+pub(super) fn may_read(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let allowed = allowed(state, &parts.headers, &parts.uri, "read")?;
+    owner(state, &allowed.session)
+}
+
+pub(super) fn may_write(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let allowed = allowed(state, &parts.headers, &parts.uri, "write")?;
+    owner(state, &allowed.session)
+}
+
+/// A token is enough; without one the address must be signed.
+fn check(
+    e2b: &E2b,
+    session: &Session,
+    shown: Option<&str>,
+    query: &FileQuery,
+    operation: &str,
+) -> Result<(), ApiError> {
+    match (shown, &query.signature) {
+        (Some(token), _) if e2b.tokens.is_access(session.id(), token) => Ok(()),
+        (Some(_), None) => Err(unauthorized()),
+        (None, None) => Err(denied("missing signature query parameter")),
+        (_, Some(signature)) => match e2b.tokens.is_signed(session.id(), signed(query, operation), signature) {
+            true => check_expiration(query),
+            false => Err(denied("invalid signature")),
+        },
+    }
+}
+
+/// An address that names no sandbox: the one whose token has signed it.
+fn signed_for(e2b: &E2b, query: &FileQuery, operation: &str) -> Result<Arc<Session>, ApiError> {
+    let signature = query.signature.as_deref().unwrap_or_default();
+    let asked = signed(query, operation);
+    let mut live = e2b.sandboxes.live().into_iter();
+    let found = live.find(|session| e2b.tokens.is_signed(session.id(), asked, signature));
+    let session = found.ok_or_else(|| denied("invalid signature"))?;
+    check_expiration(query)?;
+    Ok(session)
+}
+
+fn signed<'a>(query: &'a FileQuery, operation: &'a str) -> Signed<'a> {
+    Signed {
+        path: query.path.as_deref().unwrap_or_default(),
+        operation,
+        user: query.username.as_deref().unwrap_or_default(),
+        expiration: query.signature_expiration.as_deref(),
+    }
+}
+
+fn check_expiration(query: &FileQuery) -> Result<(), ApiError> {
+    let Some(text) = &query.signature_expiration else { return Ok(()) };
+    let until: u64 = text.parse().map_err(|_| denied("invalid signature expiration"))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    match until < now {
+        true => Err(denied("signature is already expired")),
+        false => Ok(()),
+    }
+}
+
+fn check_user(query: &FileQuery) -> Result<(), ApiError> {
+    match query.username.as_deref() {
+        None | Some("" | USER) => Ok(()),
+        Some(other) => Err(denied(&format!("there is no user '{other}' in the sandbox; the one user is '{USER}'"))),
+    }
+}
+
+fn denied(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unauthenticated, message)
+}
+
+pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
+    let path = allowed.query.path.unwrap_or_default();
+    let _using = allowed.session.begin_use()?;
+    let open = allowed.session.sandbox.read(&path).await?;
+    let size = open.size;
+    let mut file = tokio::fs::File::from_std(open.file);
+    file.set_max_buf_size(PIECE);
+    // Not more than was promised, if it grows meanwhile.
+    let body = Body::from_stream(ReaderStream::with_capacity(file.take(size), PIECE));
+    let name = open.path.rsplit('/').next().unwrap_or_default();
+    let disposition = format!("inline; filename*=utf-8''{}", percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC));
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, size.to_string()),
+        (header::CONTENT_DISPOSITION, disposition),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+    ];
+    Ok((headers, body).into_response())
+}
+
+pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
+    let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
+    let _using = allowed.session.begin_use()?;
+    let written = take(&allowed, request).await;
+    match (written, allowed.session.state()) {
+        (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
+        (Err(_), Life::Ended) => Err(lost()),
+        (Err(error), _) => Err(error),
+    }
+}
+
+async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiError> {
+    let metadata = metadata(request.headers())?;
+    let kind = word(request.headers(), header::CONTENT_TYPE.as_str()).unwrap_or_default().to_owned();
+    if kind.starts_with("multipart/form-data") {
+        return take_parts(allowed, request, metadata).await;
+    }
+    if !kind.starts_with("application/octet-stream") {
+        let message = "the content type must be multipart/form-data or application/octet-stream";
+        return Err(invalid(message));
+    }
+    let path = allowed.query.path.as_deref().ok_or_else(|| invalid("the query has no path"))?;
+    let upload = begin(&allowed.session, path, metadata).await?;
+    let pieces: BodyDataStream = request.into_body().into_data_stream();
+    Ok(vec![fill(upload, pieces).await?])
+}
+
+/// One file, whose path the query says, or several, each with its own.
+async fn take_parts(
+    allowed: &Allowed,
+    request: Request,
+    metadata: BTreeMap<String, String>,
+) -> Result<Vec<Entry>, ApiError> {
+    let broken = |error: axum::extract::multipart::MultipartError| invalid(error.body_text());
+    let parts = Multipart::from_request(request, &()).await;
+    let mut parts = parts.map_err(|error| invalid(error.body_text()))?;
+    let mut written = Vec::new();
+    while let Some(part) = parts.next_field().await.map_err(broken)? {
+        if part.name() != Some("file") {
+            continue;
+        }
+        let named = part.file_name().map(|name| name.replace("%22", "\""));
+        let path = allowed.query.path.clone().or(named);
+        let path = path.ok_or_else(|| invalid("a part has no file name and the query no path"))?;
+        let upload = begin(&allowed.session, &path, metadata.clone()).await?;
+        written.push(fill(upload, part).await?);
+    }
+    match written.is_empty() {
+        true => Err(invalid("there is no part named `file`")),
+        false => Ok(written),
+    }
+}
+
+async fn begin<'a>(
+    session: &'a Session,
+    path: &str,
+    metadata: BTreeMap<String, String>,
+) -> Result<Upload<'a>, ApiError> {
+    Ok(session.sandbox.write(path, metadata).await?)
+}
+
+/// Moves the bytes; what breaks off leaves nothing behind.
+async fn fill<E>(
+    mut upload: Upload<'_>,
+    mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
+) -> Result<Entry, ApiError> {
+    while let Some(piece) = pieces.next().await {
+        let Ok(piece) = piece else {
+            upload.abort().await?;
+            return Err(invalid("the upload broke off; nothing was written"));
+        };
+        let pushed: Result<(), EngineError> = upload.push(&piece).await;
+        pushed?;
+        if upload.is_refused() {
+            break;
+        }
+    }
+    Ok(upload.commit().await?)
+}
+
+fn told(entry: &Entry) -> Value {
+    let name = entry.path.rsplit('/').next().unwrap_or_default();
+    let mut told = json!({"name": name, "type": "file", "path": entry.path});
+    if !entry.metadata.is_empty() {
+        told["metadata"] = json!(entry.metadata);
+    }
+    told
+}
+
+/// `X-Metadata-<key>: <value>`; keys in lower case.
+fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, ApiError> {
+    let mut found = BTreeMap::new();
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix(METADATA) {
+            let value = value.to_str().map_err(|_| invalid(format!("metadata `{key}` is not plain text")))?;
+            found.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,223 @@
+//! `filesystem.Filesystem`: what is in a sandbox, moved, made, removed and watched. The agent inside does it.
+
+use super::connect::{Item, failed_stream, one_envelope, stream, unary};
+use super::route::Inside;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::clock::rfc3339_nanos;
+use atoll_core::wire::agent::{Change, ChangeKind, Entry, EntryKind};
+use atoll_engine::session::Session;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub(super) struct PathCall {
+    path: String,
+    depth: u32,
+    source: String,
+    destination: String,
+    recursive: bool,
+    #[serde(alias = "include_entry")]
+    include_entry: bool,
+    #[serde(alias = "watcher_id")]
+    watcher_id: String,
+}
+
+type Answer = Result<Json<Value>, ApiError>;
+
+pub(super) async fn stat(inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    let _using = inside.session.begin_use()?;
+    Ok(Json(json!({"entry": entry(&inside.session.sandbox.stat(&call.path).await?)})))
+}
+
+pub(super) async fn make_dir(inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    let _using = inside.session.begin_use()?;
+    Ok(Json(json!({"entry": entry(&inside.session.sandbox.make_dir(&call.path).await?)})))
+}
+
+pub(super) async fn rename(inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    let _using = inside.session.begin_use()?;
+    let moved = inside.session.sandbox.rename(&call.source, &call.destination).await?;
+    Ok(Json(json!({"entry": entry(&moved)})))
+}
+
+pub(super) async fn list_dir(inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    let _using = inside.session.begin_use()?;
+    let entries = inside.session.sandbox.list(&call.path, call.depth.max(1)).await?;
+    let entries: Vec<Value> = entries.iter().map(entry).collect();
+    Ok(Json(json!({"entries": entries})))
+}
+
+pub(super) async fn remove(inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    let _using = inside.session.begin_use()?;
+    inside.session.sandbox.remove(&call.path).await?;
+    Ok(Json(json!({})))
+}
+
+/// Changes as they happen, until the client goes.
+pub(super) async fn watch_dir(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
+    match start_watch(&inside, &headers, &body).await {
+        Ok(response) => response,
+        Err(error) => failed_stream(error),
+    }
+}
+
+async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
+    let call: PathCall = one_envelope(headers, body)?;
+    drop(inside.session.begin_use()?);
+    let watch = inside.session.sandbox.watch(&call.path, call.recursive).await?;
+    let follow = Follow {
+        session: Arc::clone(&inside.session),
+        watch: Some(watch),
+        include_entry: call.include_entry,
+    };
+    let started = futures_util::stream::once(async { Item::Message(json!({"start": {}})) });
+    let changes = futures_util::stream::unfold(follow, |mut follow| async move {
+        let item = follow.next().await?;
+        Some((item, follow))
+    });
+    Ok(stream(futures_util::StreamExt::chain(started, changes)))
+}
+
+/// A watch that is given up when the client goes.
+struct Follow {
+    session: Arc<Session>,
+    watch: Option<atoll_engine::Watch>,
+    include_entry: bool,
+}
+
+impl Follow {
+    async fn next(&mut self) -> Option<Item> {
+        match self.watch.as_mut()?.next().await {
+            Some(one) => Some(Item::Message(json!({"filesystem": change(&one, self.include_entry)}))),
+            None if self.session.end_reason().is_some() => Some(Item::Lost),
+            None => {
+                self.watch = None;
+                Some(Item::Error(ApiError::new(ErrorCode::QuotaExceeded, "changes came too fast; watch again")))
+            }
+        }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            let session = Arc::clone(&self.session);
+            tokio::spawn(async move { session.sandbox.unwatch(watch).await });
+        }
+    }
+}
+
+pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    drop(inside.session.begin_use()?);
+    let watch = inside.session.sandbox.watch(&call.path, call.recursive).await?;
+    let id = state.e2b.watchers.add(Arc::clone(&inside.session), watch, call.include_entry)?;
+    Ok(Json(json!({"watcherId": id})))
+}
+
+pub(super) async fn watcher_events(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    // A round trip to the agent: what it saw before is here when it answers.
+    inside.session.sandbox.stat("/").await?;
+    Ok(Json(json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?})))
+}
+
+pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
+    let call: PathCall = unary(&body)?;
+    state.e2b.watchers.remove(inside.session.id(), &call.watcher_id)?;
+    Ok(Json(json!({})))
+}
+
+pub(super) fn change(change: &Change, include_entry: bool) -> Value {
+    let kind = match change.kind {
+        ChangeKind::Created => "EVENT_TYPE_CREATE",
+        ChangeKind::Written => "EVENT_TYPE_WRITE",
+        ChangeKind::Removed => "EVENT_TYPE_REMOVE",
+        ChangeKind::Renamed => "EVENT_TYPE_RENAME",
+        ChangeKind::Permissions => "EVENT_TYPE_CHMOD",
+    };
+    let mut event = json!({"name": change.name, "type": kind});
+    if let Some(there) = change.entry.as_ref().filter(|_| include_entry) {
+        event["entry"] = entry(there);
+    }
+    event
+}
+
+fn entry(entry: &Entry) -> Value {
+    let kind = match entry.kind {
+        EntryKind::File => "FILE_TYPE_FILE",
+        EntryKind::Directory => "FILE_TYPE_DIRECTORY",
+        EntryKind::Link => "FILE_TYPE_SYMLINK",
+        EntryKind::Other => "FILE_TYPE_UNSPECIFIED",
+    };
+    let mut value = json!({
+        "name": entry.path.rsplit('/').next().unwrap_or_default(),
+        "type": kind,
+        "path": entry.path,
+        "size": entry.size.to_string(),
+        "mode": entry.mode,
+        "permissions": permissions(entry),
+        "owner": entry.owner,
+        "group": entry.group,
+        "modifiedTime": rfc3339_nanos(entry.modified_ns),
+    });
+    if let Some(target) = &entry.link_target {
+        value["symlinkTarget"] = json!(target);
+        value["isSymlink"] = json!(true);
+    }
+    if !entry.metadata.is_empty() {
+        value["metadata"] = json!(entry.metadata);
+    }
+    value
+}
+
+/// `drwxr-xr-x`
+fn permissions(entry: &Entry) -> String {
+    let first = match entry.kind {
+        EntryKind::Directory => 'd',
+        EntryKind::Link => 'l',
+        EntryKind::File | EntryKind::Other => '-',
+    };
+    let bits = (0..9).rev().map(|bit| match entry.mode >> bit & 1 {
+        1 => ['x', 'w', 'r'][bit % 3],
+        _ => '-',
+    });
+    std::iter::once(first).chain(bits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_look_as_ls_shows_them() {
+        let mut one = Entry {
+            path: "/home/user/a".into(),
+            kind: EntryKind::File,
+            size: 3,
+            mode: 0o644,
+            owner: "user".into(),
+            group: "user".into(),
+            modified_ns: 0,
+            link_target: None,
+            metadata: std::collections::BTreeMap::new(),
+        };
+        assert_eq!(permissions(&one), "-rw-r--r--");
+        (one.kind, one.mode) = (EntryKind::Directory, 0o755);
+        assert_eq!(permissions(&one), "drwxr-xr-x");
+        assert_eq!(entry(&one)["size"], "3");
+    }
+}

@@ -1,0 +1,364 @@
+//! The code interpreter: `/execute` as lines of JSON, and contexts. Its errors are plain text.
+
+use super::E2b;
+use super::ascii::line;
+use super::route::Inside;
+use crate::api::AppState;
+use crate::clock::Timestamp;
+use atoll_core::execution::{CodeError, Execution, RichResult};
+use atoll_core::{ContextId, ExecutionId, Language};
+use atoll_engine::session::{Session, SessionError};
+use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A silent stream says something this often, so that a client that is gone is noticed.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Deserialize)]
+struct ExecuteCall {
+    code: String,
+    context_id: Option<String>,
+    language: Option<String>,
+    env_vars: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ContextCall {
+    language: Option<String>,
+    cwd: Option<String>,
+}
+
+type Refusal = (StatusCode, String);
+
+pub(super) async fn execute(
+    State(state): State<AppState>,
+    inside: Inside,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    let call: ExecuteCall = read(&body)?;
+    let context = choose(&call)?;
+    if let Choice::Named(id) = &context
+        && !inside.session.sandbox.contexts().list().iter().any(|one| one.id == *id)
+    {
+        return Err(no_context(id.as_str()));
+    }
+    let control = Control::default();
+    let (lines, received) = mpsc::unbounded_channel();
+    let run = Run {
+        e2b: Arc::clone(&state.e2b),
+        session: inside.session,
+        lines,
+        control: control.clone(),
+    };
+    tokio::spawn(run.go(call.code, context, call.env_vars.unwrap_or_default()));
+    let body = Body::from_stream(futures_util::stream::unfold(
+        Reading { received, control, over: false },
+        |mut reading| async move { reading.next().await.map(|line| (line, reading)) },
+    ));
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-cache")];
+    Ok((kind, body).into_response())
+}
+
+fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
+}
+
+fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
+    match (&call.context_id, &call.language) {
+        (Some(_), Some(_)) => {
+            let message = "Only one of context_id or language can be provided";
+            Err((StatusCode::BAD_REQUEST, message.to_owned()))
+        }
+        (Some(id), None) => ContextId::parse(id).map(Choice::Named).ok_or_else(|| no_context(id)),
+        (None, Some(name)) => language(name).map(Choice::Default),
+        (None, None) => Ok(Choice::Default(Language::Python)),
+    }
+}
+
+fn language(name: &str) -> Result<Language, Refusal> {
+    match name.to_lowercase().as_str() {
+        "python" | "python3" => Ok(Language::Python),
+        "javascript" | "js" | "typescript" | "ts" => Ok(Language::Javascript),
+        "bash" => Ok(Language::Bash),
+        "r" => Ok(Language::R),
+        other => Err((StatusCode::INTERNAL_SERVER_ERROR, format!("there is no kernel for `{other}`"))),
+    }
+}
+
+fn no_context(id: &str) -> Refusal {
+    (StatusCode::NOT_FOUND, format!("Context {id} not found"))
+}
+
+/// What goes to the client: a line, or the end of the connection because the sandbox is gone.
+type Line = Result<Bytes, super::connect::Broken>;
+
+/// The client's end of an execution. When the client goes, the code is interrupted.
+struct Reading {
+    received: mpsc::UnboundedReceiver<Line>,
+    control: Control,
+    over: bool,
+}
+
+impl Reading {
+    async fn next(&mut self) -> Option<Line> {
+        match tokio::time::timeout(KEEPALIVE, self.received.recv()).await {
+            Ok(None) => {
+                self.over = true;
+                None
+            }
+            Ok(line) => line,
+            Err(_) => Some(Ok(line(&json!({"type": "keepalive"})).into())),
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if !self.over {
+            self.control.interrupt();
+        }
+    }
+}
+
+/// An execution under way. It goes on to its end whoever listens.
+struct Run {
+    e2b: Arc<E2b>,
+    session: Arc<Session>,
+    lines: mpsc::UnboundedSender<Line>,
+    control: Control,
+}
+
+impl Run {
+    async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>) {
+        let request = Request {
+            id: ExecutionId::from_random(crate::random_bytes()),
+            context,
+            code: &code,
+            env,
+            limits: None,
+            control: self.control.clone(),
+        };
+        let mut decoder = Decoders::default();
+        let mut sink = |output: Output<'_>| match output {
+            Output::Stdout(bytes) => self.text("stdout", &decoder.stdout.feed(bytes)),
+            Output::Stderr(bytes) => self.text("stderr", &decoder.stderr.feed(bytes)),
+            // Its clients only know results that are added.
+            Output::Result(result) | Output::Updated(_, result) => self.say(&result_line(result)),
+            Output::Cleared => {}
+        };
+        let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
+        match done {
+            Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
+            Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
+            Ok(_) | Err(SessionError::Refused(_)) => {
+                self.lines.send(Err(super::connect::Broken)).ok();
+            }
+            Err(SessionError::Engine(error)) => self.say(&error_line(&failure(&error))),
+        }
+    }
+
+    fn finish(&self, execution: &Execution) {
+        if let Some(error) = &execution.error {
+            self.say(&error_line(error));
+        }
+        let count = self.e2b.counts.next(&execution.context_id);
+        self.say(&json!({"type": "number_of_executions", "execution_count": count}));
+        self.say(&json!({"type": "end_of_execution"}));
+    }
+
+    fn text(&self, kind: &str, text: &str) {
+        if !text.is_empty() {
+            self.say(&json!({"type": kind, "text": text, "timestamp": Timestamp::now()}));
+        }
+    }
+
+    fn say(&self, value: &Value) {
+        // A client that is gone hears nothing; the reader has interrupted the code.
+        self.lines.send(Ok(line(value).into())).ok();
+    }
+}
+
+fn failure(error: &EngineError) -> CodeError {
+    let value = match error {
+        EngineError::Language(_) | EngineError::NoContext(_) | EngineError::Interrupted => error.to_string(),
+        _ => "the sandbox could not run the code".to_owned(),
+    };
+    CodeError {
+        name: "ExecutionFailed".into(),
+        value,
+        traceback: Vec::new(),
+    }
+}
+
+fn error_line(error: &CodeError) -> Value {
+    let traceback = match error.traceback.is_empty() {
+        true => format!("{}: {}", error.name, error.value),
+        false => error.traceback.join("\n"),
+    };
+    json!({"type": "error", "name": error.name, "value": error.value, "traceback": traceback})
+}
+
+fn result_line(result: &RichResult) -> Value {
+    let mut told = Map::new();
+    let mut extra = Map::new();
+    told.insert("type".into(), json!("result"));
+    for (mime, value) in &result.data {
+        match field(mime) {
+            Some("text") => drop(told.insert("text".into(), unquoted(value))),
+            Some(name) => drop(told.insert(name.into(), value.clone())),
+            None => drop(extra.insert(mime.clone(), value.clone())),
+        }
+    }
+    if let Some(chart) = &result.chart {
+        told.insert("chart".into(), chart.clone());
+    }
+    if !extra.is_empty() {
+        told.insert("extra".into(), Value::Object(extra));
+    }
+    told.insert("is_main_result".into(), json!(result.main));
+    Value::Object(told)
+}
+
+fn field(mime: &str) -> Option<&'static str> {
+    Some(match mime {
+        "text/plain" => "text",
+        "text/html" => "html",
+        "text/markdown" => "markdown",
+        "image/svg+xml" => "svg",
+        "image/png" => "png",
+        "image/jpeg" => "jpeg",
+        "application/pdf" => "pdf",
+        "text/latex" => "latex",
+        "application/json" => "json",
+        "application/javascript" => "javascript",
+        "e2b/data" => "data",
+        _ => return None,
+    })
+}
+
+/// A string is shown without its quotes.
+fn unquoted(value: &Value) -> Value {
+    let Some(text) = value.as_str() else { return value.clone() };
+    let inner = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    json!(inner.unwrap_or(text))
+}
+
+/// Letters that are cut by the borders of pieces are put together again.
+#[derive(Debug, Default)]
+struct Decoders {
+    stdout: Decoder,
+    stderr: Decoder,
+}
+
+#[derive(Debug, Default)]
+struct Decoder {
+    rest: Vec<u8>,
+}
+
+impl Decoder {
+    fn feed(&mut self, bytes: &[u8]) -> String {
+        self.rest.extend_from_slice(bytes);
+        let cut = match std::str::from_utf8(&self.rest) {
+            // Cut in the middle of a letter: at most three bytes wait for the next piece.
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.rest.len(),
+        };
+        let rest = self.rest.split_off(cut);
+        let text = String::from_utf8_lossy(&self.rest).into_owned();
+        self.rest = rest;
+        text
+    }
+}
+
+pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, Refusal> {
+    let call: ContextCall = read(&body)?;
+    let language = language(call.language.as_deref().unwrap_or("python"))?;
+    let _using = inside.session.begin_use().map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
+    let sandbox = &inside.session.sandbox;
+    if let Some(cwd) = &call.cwd {
+        sandbox.stat(cwd).await.map_err(|error| refuse(&error))?;
+    }
+    let made = sandbox.contexts().create(sandbox, language, call.cwd.as_deref()).await;
+    Ok(Json(told(&made.map_err(|error| refuse(&error))?)))
+}
+
+fn refuse(error: &EngineError) -> Refusal {
+    match error {
+        EngineError::NoContext(id) => no_context(id),
+        EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message.clone()),
+        EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
+        EngineError::Language(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the sandbox could not do it".to_owned()),
+    }
+}
+
+fn told(context: &ContextInfo) -> Value {
+    json!({"id": context.id, "language": context.language, "cwd": context.cwd})
+}
+
+pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
+    let all = inside.session.sandbox.contexts().list();
+    Json(all.iter().map(told).collect())
+}
+
+pub(super) async fn restart_context(
+    inside: Inside,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
+    let _using = busy(&inside)?;
+    inside.session.sandbox.contexts().restart(&id).await.map_err(|error| refuse(&error))?;
+    Ok(Json(Value::Null))
+}
+
+pub(super) async fn remove_context(
+    inside: Inside,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
+    let _using = busy(&inside)?;
+    inside.session.sandbox.contexts().remove(&id).await.map_err(|error| refuse(&error))?;
+    Ok(StatusCode::OK)
+}
+
+fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, Refusal> {
+    inside.session.begin_use().map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_a_result_have_the_names_that_clients_know() {
+        let data = json!({"text/plain": "'hi'", "image/png": "aGk=", "e2b/data": {"a": [1]}, "x/y": "z"});
+        let result = RichResult {
+            main: true,
+            data: data.as_object().cloned().unwrap(),
+            chart: None,
+        };
+        let told = result_line(&result);
+        assert_eq!((&told["text"], &told["png"], &told["extra"]["x/y"]), (&json!("hi"), &json!("aGk="), &json!("z")));
+        assert_eq!((&told["is_main_result"], told.get("chart")), (&json!(true), None));
+    }
+
+    #[test]
+    fn letters_that_are_cut_come_out_whole() {
+        let mut decoder = Decoder::default();
+        let bytes = "é漢".as_bytes();
+        let text: String = bytes.iter().map(|byte| decoder.feed(&[*byte])).collect();
+        assert_eq!(text, "é漢");
+        assert_eq!(decoder.feed(b"\xff!"), "\u{fffd}!");
+    }
+}

@@ -1,0 +1,87 @@
+//! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
+
+use super::E2b;
+use super::route::{ENVD_PORT, INTERPRETER_PORT, lost, of_host, running};
+use crate::api::{ApiError, AppState, ErrorCode};
+use atoll_core::wire::agent::Refusal;
+use atoll_engine::{EngineError, JailError};
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper_util::rt::TokioIo;
+
+/// Meant for the next hop only.
+const HOPS: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Requests whose host names a port of a sandbox go there; all others go on.
+pub(crate) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    match of_host(request.headers()) {
+        Some((port, _)) if port == ENVD_PORT || port == INTERPRETER_PORT => next.run(request).await,
+        Some((port, name)) => {
+            let forwarded = forward(&state.e2b, port, &name, request).await;
+            forwarded.unwrap_or_else(|error| super::error::render_api(&error))
+        },
+        None => next.run(request).await,
+    }
+}
+
+async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
+    let session = running(e2b, name).ok_or_else(|| lost())?;
+    let _using = session.begin_use().map_err(|_| lost())?;
+    let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
+    let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    tokio::spawn(connection.with_upgrades());
+    let upgrade = request.headers().get(header::UPGRADE).is_some().then(|| hyper::upgrade::on(&mut request));
+    clean(&mut request, upgrade.is_some());
+    let mut answer = sender.send_request(request).await.map_err(broken)?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+        && let Some(ours) = upgrade
+    {
+        let theirs = hyper::upgrade::on(&mut answer);
+        tokio::spawn(join(ours, theirs));
+    }
+    Ok(answer.map(Body::new))
+}
+
+/// What is only between the client and us stays here, most of all keys.
+fn clean(request: &mut Request, upgrade: bool) {
+    let headers = request.headers_mut();
+    for name in HOPS.iter().filter(|name| !(upgrade && **name == header::CONNECTION)) {
+        headers.remove(name);
+    }
+    for secret in ["x-api-key", "x-access-token", "e2b-traffic-access-token"] {
+        headers.remove(secret);
+    }
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// A WebSocket: from now on bytes go through.
+async fn join(ours: hyper::upgrade::OnUpgrade, theirs: hyper::upgrade::OnUpgrade) {
+    if let (Ok(ours), Ok(theirs)) = (ours.await, theirs.await) {
+        let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
+        // Whoever closes first ends it for both.
+        tokio::io::copy_bidirectional(&mut ours, &mut theirs).await.ok();
+    }
+}
+
+fn closed(error: &EngineError) -> ApiError {
+    match error {
+        EngineError::Jail(JailError::Refused { why: Refusal::NotListening, .. }) => {
+            ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open")
+        }
+        _ => lost(),
+    }
+}

@@ -1,0 +1,130 @@
+//! Which sandbox a request is for, and whether it may: by header, or by the name of the host.
+
+use super::E2b;
+use super::connect::invalid;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::auth::Caller;
+use atoll_core::SandboxId;
+use atoll_engine::session::{Session, State};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use std::sync::Arc;
+
+pub(super) const ACCESS: &str = "x-access-token";
+const TRAFFIC: &str = "e2b-traffic-access-token";
+const ID: &str = "e2b-sandbox-id";
+/// Where E2B's clients expect the sandbox's own service.
+pub(super) const ENVD_PORT: u16 = 49983;
+/// And the code interpreter.
+pub(super) const INTERPRETER_PORT: u16 = 49999;
+
+/// The running sandbox that a request names. Whether it may was checked before, by one of the functions below.
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) session: Arc<Session>,
+}
+
+impl FromRequestParts<AppState> for Inside {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let session = named(&state.e2b, &parts.headers)?;
+        Ok(Self { session })
+    }
+}
+
+/// For what tells no more than whether a sandbox runs.
+pub(super) fn is_there(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    owner(state, &session)
+}
+
+/// With the sandbox's access token.
+pub(super) fn by_access(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    let shown = word(&parts.headers, ACCESS).unwrap_or_default();
+    match state.e2b.tokens.is_access(session.id(), shown) {
+        true => owner(state, &session),
+        false => Err(unauthorized()),
+    }
+}
+
+/// With either token: clients of the interpreter do not always show the first.
+pub(super) fn by_either(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    let session = named(&state.e2b, &parts.headers)?;
+    let (tokens, id) = (&state.e2b.tokens, session.id());
+    let access = word(&parts.headers, ACCESS).is_some_and(|shown| tokens.is_access(id, shown));
+    let traffic = word(&parts.headers, TRAFFIC).is_some_and(|shown| tokens.is_traffic(id, shown));
+    match access || traffic {
+        true => owner(state, &session),
+        false => Err(unauthorized()),
+    }
+}
+
+/// Work in a sandbox counts for who made it.
+pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiError> {
+    let owner = state.e2b.sandboxes.owner(session.id());
+    owner.ok_or_else(|| lost())
+}
+
+pub(super) fn unauthorized() -> ApiError {
+    let message = "unauthorized access, please provide a valid access token or method signing if supported";
+    ApiError::new(ErrorCode::Unauthenticated, message)
+}
+
+/// The running sandbox that the headers name.
+pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
+    let by_header = word(headers, ID).map(str::to_owned);
+    let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
+    let name = name.ok_or_else(|| {
+        invalid("no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which")
+    })?;
+    running(e2b, &name).ok_or_else(|| lost())
+}
+
+/// A sandbox that runs, by the id as a client writes it: perhaps with a suffix of older days.
+pub(super) fn running(e2b: &E2b, name: &str) -> Option<Arc<Session>> {
+    let session = e2b.sandboxes.by_id(&plain_id(name)?)?;
+    (session.state() == State::Running).then_some(session)
+}
+
+/// In this dialect's words: 502, by which its clients know that a sandbox is gone.
+pub(super) fn lost() -> ApiError {
+    ApiError::new(ErrorCode::Ended, "The sandbox was not found")
+}
+
+/// Older clients send `<id>-<client id>`.
+pub(super) fn plain_id(name: &str) -> Option<SandboxId> {
+    SandboxId::parse(name.split('-').next().unwrap_or_default())
+}
+
+/// `<port>-<id>.<domain>`: the port and the id that a host name carries.
+pub(super) fn of_host(headers: &HeaderMap) -> Option<(u16, String)> {
+    let host = word(headers, header::HOST.as_str())?;
+    let (port, id) = host.split('.').next()?.split_once('-')?;
+    Some((port.parse().ok()?, id.to_owned()))
+}
+
+pub(super) fn word<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn a_host_names_a_port_and_a_sandbox_or_nothing() {
+        let of = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            of_host(&headers)
+        };
+        assert_eq!(of("8000-sbxabc.sbx.localhost:7070"), Some((8000, "sbxabc".into())));
+        for host in ["localhost:7070", "127.0.0.1", "a-b.c", "99999-x.y", "-x.y", ""] {
+            assert_eq!(of(host), None, "{host}");
+        }
+    }
+}

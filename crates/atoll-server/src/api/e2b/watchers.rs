@@ -1,0 +1,106 @@
+//! Watches whose changes are fetched later instead of streamed: what Python's synchronous client uses.
+
+use crate::api::{ApiError, ErrorCode};
+use super::filesystem::change;
+use atoll_core::SandboxId;
+use atoll_engine::Watch;
+use atoll_engine::session::Session;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Changes that wait to be fetched; older ones are dropped first.
+const KEPT: usize = 10_000;
+/// Watchers that one sandbox may have.
+const MAX_EACH: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    all: Mutex<HashMap<(SandboxId, String), Watcher>>,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    changes: Arc<Mutex<VecDeque<Value>>>,
+    /// Ends the task that follows the watch, which then gives the watch up.
+    stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl Watchers {
+    /// Follows a watch until it is removed or the sandbox ends.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        session: Arc<Session>,
+        watch: Watch,
+        include_entry: bool,
+    ) -> Result<String, ApiError> {
+        let id = hex();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let changes = Arc::new(Mutex::new(VecDeque::new()));
+        let mut all = lock(&self.all);
+        if all.keys().filter(|(owner, _)| owner == session.id()).count() >= MAX_EACH {
+            let message = format!("a sandbox has at most {MAX_EACH} watchers; remove one first");
+            return Err(ApiError::new(ErrorCode::QuotaExceeded, message));
+        }
+        let key = (session.id().clone(), id.clone());
+        let kept = Arc::clone(&changes);
+        all.insert(key.clone(), Watcher { changes, stop });
+        let watchers = Arc::clone(self);
+        tokio::spawn(async move {
+            follow(&session, watch, &kept, include_entry, stopped).await;
+            lock(&watchers.all).remove(&key);
+        });
+        Ok(id)
+    }
+
+    /// Everything that happened since the last call.
+    pub(super) fn take(&self, sandbox: &SandboxId, id: &str) -> Result<Vec<Value>, ApiError> {
+        let all = lock(&self.all);
+        let watcher = all.get(&(sandbox.clone(), id.to_owned())).ok_or_else(|| unknown(id))?;
+        Ok(lock(&watcher.changes).drain(..).collect())
+    }
+
+    pub(super) fn remove(&self, sandbox: &SandboxId, id: &str) -> Result<(), ApiError> {
+        let watcher = lock(&self.all).remove(&(sandbox.clone(), id.to_owned()));
+        // A task that has ended already hears nothing.
+        watcher.ok_or_else(|| unknown(id))?.stop.send(()).ok();
+        Ok(())
+    }
+}
+
+async fn follow(
+    session: &Session,
+    mut watch: Watch,
+    kept: &Mutex<VecDeque<Value>>,
+    include_entry: bool,
+    mut stopped: tokio::sync::oneshot::Receiver<()>,
+) {
+    loop {
+        tokio::select! {
+            next = watch.next() => {
+                let Some(next) = next else { return };
+                let mut kept = lock(kept);
+                kept.push_back(change(&next, include_entry));
+                if kept.len() > KEPT {
+                    kept.pop_front();
+                }
+            }
+            _ = &mut stopped => {
+                session.sandbox.unwatch(watch).await.ok();
+                return;
+            }
+        }
+    }
+}
+
+fn hex() -> String {
+    crate::random_bytes::<16>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unknown(id: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("watcher with id {id} not found"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,56 @@
+//! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
+
+use super::{ApiError, ErrorCode};
+use atoll_core::wire::agent::Refusal;
+use atoll_engine::session::{Refused, SessionError};
+use atoll_engine::{EngineError, JailError};
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match &error {
+            EngineError::Jail(JailError::Refused { why, message }) => Self::new(code(*why), message.clone()),
+            EngineError::Jail(JailError::Over | JailError::Agent) => Self::new(ErrorCode::Ended, "The sandbox was not found"),
+            EngineError::Jail(JailError::NoWall { fix, .. }) => Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone()),
+            EngineError::Input(_) | EngineError::Language(_) => Self::new(ErrorCode::InvalidRequest, error.to_string()),
+            EngineError::NoContext(_) => Self::not_found("context"),
+            EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
+            EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
+            EngineError::Jail(_) | EngineError::Files(_) => {
+                tracing::error!(error = %crate::chain(&error), "a sandbox could not do its work");
+                Self::new(ErrorCode::Internal, "the sandbox could not do it")
+            }
+        }
+    }
+}
+
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Refused(refused) => refused.into(),
+            SessionError::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::HasEnded(_) => Self::new(ErrorCode::Ended, refused.to_string()),
+            Refused::IsPaused | Refused::IsRunning | Refused::PausedAlready => {
+                Self::new(ErrorCode::Conflict, refused.to_string())
+            }
+        }
+    }
+}
+
+fn code(why: Refusal) -> ErrorCode {
+    match why {
+        Refusal::NotFound => ErrorCode::NotFound,
+        Refusal::Exists => ErrorCode::Exists,
+        Refusal::NotADirectory | Refusal::IsADirectory | Refusal::NotAFile | Refusal::Invalid => ErrorCode::InvalidRequest,
+        Refusal::NoRoom => ErrorCode::NoRoom,
+        Refusal::Denied => ErrorCode::Forbidden,
+        Refusal::NotListening => ErrorCode::Conflict,
+        Refusal::Failed => ErrorCode::Internal,
+    }
+}

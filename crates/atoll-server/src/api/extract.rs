@@ -1,0 +1,136 @@
+//! Reading requests: JSON bodies, path and query, each refused with a clear sentence when it is not what was asked for.
+
+use super::{ApiError, AppState, ErrorCode};
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A JSON body, in and out.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
+        check_media(request.headers())?;
+        let bytes = whole_body(request, state).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+fn check_media(headers: &HeaderMap) -> Result<(), ApiError> {
+    let refuse = |what: &str| {
+        Err(ApiError::new(ErrorCode::UnsupportedMediaType, what).hint("send Content-Type: application/json"))
+    };
+    if headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|encoding| encoding != "identity")
+    {
+        return refuse("a packed body is not taken here");
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    match kind {
+        Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
+        Some(_) => refuse("the body must be JSON"),
+        None => refuse("the request does not say that its body is JSON"),
+    }
+}
+
+/// The whole body, within the server's limits of size and time. With or without a length in its head.
+pub(crate) async fn whole_body(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
+    let most = usize::try_from(state.settings.max_body_bytes.get()).unwrap_or(usize::MAX);
+    let told = request
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if told.is_some_and(|told| told > most) {
+        return Err(too_large(state));
+    }
+    let body = Limited::new(request.into_body(), most).collect();
+    match tokio::time::timeout(state.settings.read_timeout.duration(), body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(state)),
+        Ok(Err(error)) => Err(body_error(error.as_ref(), state)),
+        Err(_) => Err(too_slow(state)),
+    }
+}
+
+/// What a broken body means. Also for handlers that take a body piece by piece.
+pub(crate) fn body_error(error: &(dyn std::error::Error + 'static), state: &AppState) -> ApiError {
+    let mut cause = Some(error);
+    while let Some(inner) = cause {
+        if inner.is::<crate::http::BodyStalled>() {
+            return too_slow(state);
+        }
+        cause = inner.source();
+    }
+    ApiError::invalid("the body ended before it was complete")
+}
+
+fn too_large(state: &AppState) -> ApiError {
+    let most = state.settings.max_body_bytes;
+    ApiError::new(ErrorCode::BodyTooLarge, format!("the body is larger than {most}"))
+        .hint("the setting max_body_bytes raises the limit; large files go up by the file routes")
+}
+
+fn too_slow(state: &AppState) -> ApiError {
+    let most = state.settings.read_timeout;
+    ApiError::new(ErrorCode::BodyTimeout, format!("the body did not arrive within {most}"))
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    let malformed = |why: String| ApiError::new(ErrorCode::MalformedJson, why);
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| malformed(format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
+    // Our types would also take a list of their values, without names; nobody means that.
+    if text.trim_start().starts_with('[') {
+        return Err(ApiError::invalid("the body must be a JSON object"));
+    }
+    serde_json::from_str(text).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => ApiError::invalid(error.to_string()),
+        _ => malformed(format!("the body is not JSON: {error}")),
+    })
+}
+
+/// Parameters of the path. One that cannot be read names nothing that exists.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<AppState> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let found = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        found.map(|path| Self(path.0)).map_err(|_| ApiError::not_found("path"))
+    }
+}
+
+/// Parameters of the query. The type says `deny_unknown_fields`.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &AppState) -> Result<Self, ApiError> {
+        let found = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        found.map(|query| Self(query.0)).map_err(|error| {
+            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            ApiError::invalid(format!("the query cannot be read: {why}"))
+        })
+    }
+}

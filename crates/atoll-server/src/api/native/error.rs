@@ -1,0 +1,37 @@
+//! Errors in the shape of the native API: `{"error":{"code","message","hint"}}`.
+
+use crate::api::ApiError;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The body of every answer that is not a success.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    pub error: ErrorWords,
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErrorWords {
+    /// One of a closed list; see the description of the API
+    #[schema(example = "not_found")]
+    pub code: String,
+    /// What was refused and why, for people
+    pub message: String,
+    /// What to do about it
+    pub hint: Option<String>,
+}
+
+pub(crate) fn render(error: &ApiError) -> Response {
+    let body = ErrorBody {
+        error: ErrorWords {
+            code: error.code().as_str().to_owned(),
+            message: error.message().to_owned(),
+            hint: error.hint_text().map(str::to_owned),
+        },
+    };
+    let mut response = (error.code().status(), Json(body)).into_response();
+    error.write_headers(response.headers_mut());
+    response
+}

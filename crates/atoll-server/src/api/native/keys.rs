@@ -1,0 +1,64 @@
+//! `/v1/keys`: an operator's keys make, list and revoke the keys of all tenants.
+
+use super::wire::{CreatedKey, Key, KeyList, NewKeyRequest};
+use crate::api::{ApiError, AppState, Json, Path};
+use crate::auth::SecretKey;
+use atoll_core::KeyId;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+/// Make a key; the answer shows its secret, this once
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "keys", request_body = NewKeyRequest, security(("key" = [])),
+    responses(
+        (status = 201, body = CreatedKey), (status = 400, body = super::ErrorBody), (status = 401, body = super::ErrorBody),
+        (status = 403, body = super::ErrorBody), (status = 408, body = super::ErrorBody),
+        (status = 413, body = super::ErrorBody), (status = 415, body = super::ErrorBody),
+    )
+)]
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    Json(request): Json<NewKeyRequest>,
+) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
+    let secret = SecretKey::generate();
+    let record = state.store.create_key(request.into_new_key(secret.digest())?).await?;
+    // So that the key works when its owner reads the answer.
+    state.keys.refresh(&state.store).await?;
+    let created = CreatedKey {
+        record: record.into(),
+        key: secret.reveal().to_owned(),
+    };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+/// All keys, revoked ones included, without their secrets
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "keys", security(("key" = [])),
+    responses(
+        (status = 200, body = KeyList), (status = 401, body = super::ErrorBody), (status = 403, body = super::ErrorBody),
+    )
+)]
+pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<KeyList>, ApiError> {
+    let keys = state.store.list_keys().await?;
+    Ok(Json(KeyList {
+        keys: keys.into_iter().map(Key::from).collect(),
+    }))
+}
+
+/// Revoke a key for good
+#[utoipa::path(
+    delete, path = "/v1/keys/{id}", tag = "keys", security(("key" = [])),
+    params(("id" = String, Path, description = "The key's id")),
+    responses(
+        (status = 200, body = Key), (status = 401, body = super::ErrorBody), (status = 403, body = super::ErrorBody),
+        (status = 404, body = super::ErrorBody),
+    )
+)]
+pub(crate) async fn revoke(State(state): State<AppState>, Path(id): Path<String>) -> Result<Json<Key>, ApiError> {
+    let id = KeyId::parse(&id).ok_or_else(|| ApiError::not_found("key"))?;
+    let revoked = state.store.revoke_key(id).await?;
+    state.keys.refresh(&state.store).await?;
+    revoked
+        .map(|record| Json(record.into()))
+        .ok_or_else(|| ApiError::not_found("key"))
+}

@@ -1,0 +1,81 @@
+//! Types of the native dialect as they are on the wire. Unknown fields are refused; absent values are `null`.
+
+use atoll_core::service::Scope;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Whether the server works.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `ok`, `ready`, `starting`, `draining` or `failed`
+    #[schema(example = "ok")]
+    pub status: String,
+}
+
+/// What a new key is to be.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewKeyRequest {
+    /// For people: 1 to 100 printable characters
+    #[schema(min_length = 1, max_length = 100, example = "notebook server")]
+    pub name: String,
+    /// Who owns what the key makes; `default` if absent
+    #[serde(default)]
+    #[schema(pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "team-1")]
+    pub tenant: Option<String>,
+    /// `run` and `read` if absent
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<String>>, example = json!(["run", "read"]))]
+    pub scopes: Option<Vec<Scope>>,
+    #[serde(default)]
+    pub quotas: Option<KeyQuotas>,
+}
+
+/// What one key may use; `null` is the server's setting.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyQuotas {
+    #[schema(minimum = 1, maximum = 100_000)]
+    pub live_sandboxes: Option<u64>,
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub creates_per_minute: Option<u64>,
+    #[schema(minimum = 1, maximum = 1_000_000_000)]
+    pub cpu_seconds_per_day: Option<u64>,
+    #[schema(minimum = 1024, maximum = 1_125_899_906_842_624_u64)]
+    pub bytes_per_day: Option<u64>,
+}
+
+/// A key without its secret.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct Key {
+    #[schema(example = "key_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub id: String,
+    pub name: String,
+    pub tenant: String,
+    #[schema(value_type = Vec<String>)]
+    pub scopes: Vec<Scope>,
+    pub quotas: KeyQuotas,
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// Since when it is not valid any more
+    #[schema(format = DateTime)]
+    pub revoked: Option<String>,
+    /// Exact to about half a minute
+    #[schema(format = DateTime)]
+    pub last_used: Option<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct KeyList {
+    pub keys: Vec<Key>,
+}
+
+/// A new key with its secret, which is shown this once.
+#[derive(Debug, Deserialize, Serialize, ToSchema)]
+pub struct CreatedKey {
+    #[serde(flatten)]
+    pub record: Key,
+    /// The secret itself
+    #[schema(pattern = "^e2b_[0-9a-f]{40}$")]
+    pub key: String,
+}

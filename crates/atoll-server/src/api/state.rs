@@ -1,0 +1,53 @@
+//! What all handlers share.
+
+use crate::api::e2b::E2b;
+use crate::auth::{Caller, KeyRing};
+use crate::config::{Domain, Settings};
+use crate::http::HostRules;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::ready::Readiness;
+use crate::sandboxes::Sandboxes;
+use crate::store::{Store, StoreError, Usage};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A handle; copies are cheap.
+#[derive(Clone, Debug)]
+pub struct AppState(Arc<Shared>);
+
+/// Seen through [`AppState`].
+#[derive(Debug)]
+pub struct Shared {
+    pub settings: Settings,
+    /// With the port that is really listened on.
+    pub domain: Domain,
+    pub store: Store,
+    pub keys: KeyRing,
+    pub limits: Limits,
+    pub metrics: Metrics,
+    pub ready: Readiness,
+    pub hosts: HostRules,
+    pub sandboxes: Arc<Sandboxes>,
+    pub(crate) e2b: Arc<E2b>,
+}
+
+impl AppState {
+    pub fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    /// Counts what a caller used: for its quotas, for the metrics, and in the store.
+    pub async fn charge(&self, caller: &Caller, more: Usage) -> Result<(), StoreError> {
+        self.metrics.tenant_used(&caller.tenant, more);
+        self.limits.charge(&self.store, caller, more).await
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

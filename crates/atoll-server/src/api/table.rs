@@ -1,0 +1,167 @@
+//! The one table of routes. A route has a class of access by type, so none can exist that nobody has judged.
+//!
+//! The router is built from the table and from nothing else; tests walk the same table.
+
+use super::{ApiError, AppState};
+use crate::auth::{Caller, Presented, presented};
+use crate::http::{RequestNotes, catch_panics};
+use atoll_core::service::Scope;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::http::request::Parts;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+/// Who may call a route.
+#[derive(Clone, Copy)]
+pub enum Access {
+    /// Anybody: nothing about any tenant is told, and nothing is changed.
+    Open,
+    /// A valid key with this scope.
+    Key(Scope),
+    /// Something else than a key, such as the token of one sandbox; the check says who that is.
+    Token(TokenCheck),
+}
+
+/// Finds the caller of a request that shows no key, or refuses it.
+pub type TokenCheck = fn(&AppState, &Parts) -> Result<Caller, ApiError>;
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open => f.write_str("Open"),
+            Self::Key(scope) => write!(f, "Key({scope})"),
+            Self::Token(_) => f.write_str("Token"),
+        }
+    }
+}
+
+/// Whose words a route speaks, also when it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    Native,
+    E2bApi,
+    E2bRpc,
+    E2bInterpreter,
+}
+
+impl Dialect {
+    fn render(self, error: &ApiError) -> Response {
+        match self {
+            Self::Native => super::native::error::render(error),
+            Self::E2bApi => super::e2b::error::render_api(error),
+            Self::E2bRpc => super::e2b::error::render_rpc(error),
+            Self::E2bInterpreter => super::e2b::error::render_text(error),
+        }
+    }
+}
+
+/// One method on one path.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+    pub dialect: Dialect,
+    handler: MethodRouter<AppState>,
+}
+
+impl Route {
+    pub fn new<H, T>(method: Method, path: &'static str, access: Access, dialect: Dialect, handler: H) -> Self
+    where
+        H: axum::handler::Handler<T, AppState>,
+        T: 'static,
+    {
+        // Methods of our own tables only; a strange one would not be served, and a test walks the table.
+        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::TRACE);
+        Self::of(method, path, access, dialect, on(filter, handler))
+    }
+
+    /// The same with a handler that knows its method already.
+    pub(crate) fn of(
+        method: Method,
+        path: &'static str,
+        access: Access,
+        dialect: Dialect,
+        handler: MethodRouter<AppState>,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            access,
+            dialect,
+            handler,
+        }
+    }
+}
+
+/// Makes the router of these routes: each behind its check, each refusing in its dialect.
+pub(crate) fn build(routes: Vec<Route>, state: &AppState) -> Router<AppState> {
+    routes.into_iter().fold(Router::new(), |router, route| {
+        let (access, dialect) = (route.access, route.dialect);
+        let check = middleware::from_fn_with_state((state.clone(), access), authorise);
+        let speak = middleware::map_response(move |response: Response| async move { spoken(dialect, response) });
+        router.route(
+            route.path,
+            route
+                .handler
+                .route_layer(check)
+                .route_layer(catch_panics())
+                .route_layer(speak),
+        )
+    })
+}
+
+async fn authorise(State((state, access)): State<(AppState, Access)>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match find_caller(&state, access, &parts) {
+        Ok(Some(caller)) => {
+            if let Some(notes) = parts.extensions.get::<RequestNotes>() {
+                notes.set_caller(&caller);
+            }
+            parts.extensions.insert(caller);
+        }
+        Ok(None) => {}
+        Err(refused) => return refused.into_response(),
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+fn find_caller(state: &AppState, access: Access, parts: &Parts) -> Result<Option<Caller>, ApiError> {
+    match access {
+        Access::Open => Ok(None),
+        Access::Token(check) => check(state, parts).map(Some),
+        Access::Key(scope) => {
+            let caller = key_caller(state, parts)?;
+            caller.require(scope)?;
+            Ok(Some(caller))
+        }
+    }
+}
+
+/// The caller by the key that the request shows. An invalid key is refused even where none is needed.
+pub(crate) fn key_caller(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
+    match presented(&parts.headers) {
+        Presented::Key(secret) => {
+            let found = state.keys.find(secret);
+            found.ok_or_else(|| ApiError::unauthenticated("the key is not valid"))
+        }
+        Presented::Nothing if state.settings.insecure_no_auth => Ok(Caller::anonymous()),
+        Presented::Nothing => Err(ApiError::unauthenticated("a key is needed")),
+        Presented::Unclear => Err(ApiError::unauthenticated(
+            "the request shows two different keys, or an empty one",
+        )),
+    }
+}
+
+/// An error that was made below comes out in the words of the dialect.
+fn spoken(dialect: Dialect, mut response: Response) -> Response {
+    let Some(error) = response.extensions_mut().remove::<ApiError>() else {
+        return response;
+    };
+    let mut spoken = dialect.render(&error);
+    spoken.extensions_mut().insert(error.code());
+    spoken
+}

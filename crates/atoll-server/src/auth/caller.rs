@@ -1,0 +1,63 @@
+//! Who made a request, after the key was checked. Handlers take it as an argument.
+
+use super::ring::KeyTable;
+use super::{DEFAULT_TENANT, Scopes};
+use crate::api::ApiError;
+use crate::config::Quotas;
+use atoll_core::KeyId;
+use atoll_core::service::Scope;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The owner of a request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub key_id: KeyId,
+    pub tenant: Arc<str>,
+    pub scopes: Arc<Scopes>,
+    pub(crate) quotas: Quotas,
+    /// Absent where requests need no key: nothing can be revoked then.
+    pub(crate) keys: Option<watch::Receiver<Arc<KeyTable>>>,
+}
+
+impl Caller {
+    /// Of a server that asks for no key.
+    pub fn anonymous() -> Self {
+        Self {
+            key_id: KeyId::from_random([0; 16]),
+            tenant: DEFAULT_TENANT.into(),
+            scopes: Arc::new(Scopes::all()),
+            quotas: Quotas::default(),
+            keys: None,
+        }
+    }
+
+    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.scopes.has(scope) {
+            return Ok(());
+        }
+        Err(ApiError::scope_missing(scope))
+    }
+
+    /// Ends when the key is revoked. Long streams wait for it beside their work.
+    pub async fn revoked(&self) {
+        if let Some(mut keys) = self.keys.clone() {
+            let gone = keys.wait_for(|table| !table.is_valid(&self.key_id)).await;
+            if gone.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        // A route of an open class has no caller; asking for one there is our mistake.
+        parts.extensions.get::<Self>().cloned().ok_or_else(ApiError::internal)
+    }
+}

@@ -1,0 +1,70 @@
+//! Who calls: keys as secrets, the ring of valid keys in memory, and the [`Caller`] that handlers get.
+//!
+//! No engine here. A route's class (see `api::table`) says whether a caller is needed and with which scope.
+
+mod caller;
+mod key;
+mod present;
+mod ring;
+mod scopes;
+
+pub use caller::Caller;
+pub use key::{Digest, SecretKey};
+pub use present::{Presented, presented};
+pub use ring::{KeyRing, KeyTable};
+pub use scopes::Scopes;
+
+use atoll_core::service::Scope;
+
+/// The tenant of keys that name none, and of requests without a key where those are allowed.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// Why a tenant or the name of a key is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    #[error("not a tenant: `{0}`; 1 to 63 of a-z, 0-9, - and _, a letter or digit first")]
+    Tenant(String),
+    #[error("not a name for a key: 1 to 100 printable characters are wanted")]
+    Key,
+}
+
+pub fn check_tenant(tenant: &str) -> Result<(), BadName> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let first = tenant.bytes().next().is_some_and(plain);
+    let rest = tenant.bytes().all(|byte| plain(byte) || byte == b'-' || byte == b'_');
+    let fine = first && rest && tenant.len() <= 63;
+    fine.then_some(()).ok_or_else(|| BadName::Tenant(tenant.to_owned()))
+}
+
+pub fn check_key_name(name: &str) -> Result<(), BadName> {
+    let fine = !name.trim().is_empty() && name.chars().count() <= 100 && !name.contains(char::is_control);
+    fine.then_some(()).ok_or(BadName::Key)
+}
+
+/// What a new key may do if nobody says otherwise: everything but operating the server.
+pub fn default_scopes() -> Scopes {
+    Scopes::of(&[Scope::Run, Scope::Read])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_are_plain_words() {
+        for fine in ["a", "team-1", "0_x", &"a".repeat(63)] {
+            assert_eq!(check_tenant(fine), Ok(()), "{fine}");
+        }
+        for bad in ["", "-a", "A", "a b", "a/b", "a\n", "ä", &"a".repeat(64)] {
+            assert!(check_tenant(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_keys_are_printable() {
+        assert_eq!(check_key_name("the team's notebook ✓"), Ok(()));
+        for bad in ["", "  ", "a\r\nb", "\u{1b}[2J", &"x".repeat(101)] {
+            assert!(check_key_name(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! From four sources to one set of settings, each value with the place that it came from.
+
+use super::file::{self, Text};
+use super::nearest::{distance, nearest};
+use super::table::{Kind, SETTINGS, Setting};
+use super::{ConfigError, Settings};
+use std::path::{Path, PathBuf};
+
+/// Variables of the process that begin with `ATOLL_`.
+pub type Environment = Vec<(String, String)>;
+
+/// Variables that are not settings of the server.
+const OTHER_VARIABLES: &[&str] = &["ATOLL_HOME", "ATOLL_CONFIG", "ATOLL_BIN"];
+
+/// What is to be read.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Names of settings with the values that flags gave them.
+    pub flags: Vec<(&'static str, String)>,
+    pub environment: Environment,
+    /// Named by the user: must exist.
+    pub file: Option<PathBuf>,
+    /// Looked for otherwise.
+    pub usual_file: Option<PathBuf>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    File(PathBuf),
+    Variable(String),
+    Flag(String),
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
+/// The settings, and for each of [`SETTINGS`] where its value came from.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    pub settings: Settings,
+    pub sources: Vec<Source>,
+}
+
+pub fn resolve(sources: &Sources) -> Result<Resolved, ConfigError> {
+    let mut resolved = Resolved {
+        settings: Settings::default(),
+        sources: vec![Source::Default; SETTINGS.len()],
+    };
+    let usual = sources.usual_file.as_ref().filter(|path| path.exists());
+    if let Some(path) = sources.file.as_ref().or(usual) {
+        resolved.take_file(path)?;
+    }
+    resolved.take_environment(&sources.environment)?;
+    for (name, value) in &sources.flags {
+        let (index, setting) = find(name).ok_or_else(|| unknown(name, "flags".to_owned()))?;
+        resolved.take(index, setting, value, Source::Flag(setting.flag()))?;
+    }
+    check(&resolved.settings)?;
+    Ok(resolved)
+}
+
+impl Resolved {
+    fn take_file(&mut self, path: &Path) -> Result<(), ConfigError> {
+        for (name, text) in file::read(path)? {
+            let source = Source::File(path.to_owned());
+            let (index, setting) = find(&name).ok_or_else(|| unknown(&name, format!("`{source}`")))?;
+            let value = one_text(setting, text).map_err(|why| wrong(setting, &source, why))?;
+            self.take(index, setting, &value, source)?;
+        }
+        Ok(())
+    }
+
+    fn take_environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
+        for (name, value) in environment {
+            let found = SETTINGS.iter().position(|setting| setting.variable() == *name);
+            match found.and_then(|index| Some((index, SETTINGS.get(index)?))) {
+                Some((index, setting)) => self.take(index, setting, value, Source::Variable(name.clone()))?,
+                None => check_stray(name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, index: usize, setting: &Setting, value: &str, source: Source) -> Result<(), ConfigError> {
+        (setting.set)(&mut self.settings, value.trim()).map_err(|why| wrong(setting, &source, why))?;
+        self.sources[index] = source;
+        Ok(())
+    }
+}
+
+fn find(name: &str) -> Option<(usize, &'static Setting)> {
+    SETTINGS.iter().enumerate().find(|(_, setting)| setting.name == name)
+}
+
+fn one_text(setting: &Setting, text: Text) -> Result<String, String> {
+    match (setting.kind, text) {
+        (Kind::List, Text::Many(words)) => Ok(words.join(",")),
+        (Kind::List, _) => Err("write a list of strings, like [\"a\", \"b\"]".to_owned()),
+        (_, Text::One(text)) => Ok(text),
+        (_, Text::Many(_)) => Err("one value is wanted, not a list".to_owned()),
+        (_, Text::Neither(what)) => Err(format!("{what} is no value of a setting")),
+    }
+}
+
+/// A variable that looks like a mistyped setting is refused; others that begin with `ATOLL_` may be somebody else's.
+fn check_stray(name: &str) -> Result<(), ConfigError> {
+    if OTHER_VARIABLES.contains(&name) {
+        return Ok(());
+    }
+    let variables: Vec<String> = SETTINGS.iter().map(Setting::variable).collect();
+    match variables.iter().find(|known| distance(name, known) <= 2) {
+        Some(known) => Err(ConfigError::Unknown {
+            name: name.to_owned(),
+            source_name: "the environment".to_owned(),
+            nearest: Some(known.clone()),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn unknown(name: &str, source_name: String) -> ConfigError {
+    ConfigError::Unknown {
+        name: name.to_owned(),
+        source_name,
+        nearest: nearest(name, SETTINGS.iter().map(|setting| setting.name)).map(str::to_owned),
+    }
+}
+
+fn wrong(setting: &Setting, source: &Source, why: String) -> ConfigError {
+    ConfigError::Value {
+        name: setting.name,
+        source_name: source.to_string(),
+        why,
+    }
+}
+
+/// What no single value can be blamed for.
+fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let refuse = |why: String| Err(ConfigError::Together(why));
+    let Settings {
+        listen,
+        admin_listen,
+        pool,
+        lifetime,
+        ..
+    } = settings;
+    if settings.insecure_no_auth && !listen.ip().is_loopback() {
+        return refuse(format!(
+            "insecure_no_auth needs a loopback listen address, and `{listen}` is none; use keys"
+        ));
+    }
+    if listen == admin_listen && listen.port() != 0 {
+        return refuse(format!("listen and admin_listen are both `{listen}`"));
+    }
+    if pool.min > pool.max {
+        return refuse(format!("pool.min ({}) is above pool.max ({})", pool.min, pool.max));
+    }
+    if lifetime.idle > lifetime.hard {
+        return refuse(format!(
+            "lifetime.idle ({}) is above lifetime.hard ({})",
+            lifetime.idle, lifetime.hard
+        ));
+    }
+    Ok(())
+}

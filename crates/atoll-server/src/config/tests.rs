@@ -1,0 +1,168 @@
+//! Settings from four sources.
+
+use super::*;
+use std::path::Path;
+
+fn env(pairs: &[(&str, &str)]) -> Environment {
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn from_file(text: &str) -> Result<Resolved, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("atoll.toml");
+    fs_err::write(&path, text).unwrap();
+    resolve(&Sources {
+        file: Some(path),
+        ..Sources::default()
+    })
+}
+
+fn refusal(text: &str) -> String {
+    from_file(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("atoll.toml");
+    fs_err::write(&path, "max_connections = 1\nmax_sandboxes = 1\nprofile = \"data\"\n").unwrap();
+    let resolved = resolve(&Sources {
+        flags: vec![("max_connections", "3".to_owned())],
+        environment: env(&[("ATOLL_MAX_CONNECTIONS", "2"), ("ATOLL_MAX_SANDBOXES", "2")]),
+        file: None,
+        usual_file: Some(path.clone()),
+    })
+    .unwrap();
+    let settings = &resolved.settings;
+    assert_eq!((settings.max_connections.get(), settings.max_sandboxes.get()), (3, 2));
+    assert_eq!(settings.profile, ProfileName::Data);
+    let source = |name| {
+        let index = SETTINGS.iter().position(|setting| setting.name == name).unwrap();
+        resolved.sources[index].clone()
+    };
+    assert_eq!(source("max_connections"), Source::Flag("max-connections".to_owned()));
+    assert_eq!(
+        source("max_sandboxes"),
+        Source::Variable("ATOLL_MAX_SANDBOXES".to_owned())
+    );
+    assert_eq!(source("profile"), Source::File(path));
+    assert_eq!(source("listen"), Source::Default);
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_nearest() {
+    assert!(refusal("lisen = \"127.0.0.1:1\"").contains("did you mean `listen`?"));
+    assert!(refusal("[pool]\nmni = 1").contains("did you mean `pool.min`?"));
+    let far = refusal("colour = \"blue\"");
+    assert!(
+        far.contains("unknown setting `colour`") && !far.contains("did you mean"),
+        "{far}"
+    );
+    let refused = resolve(&Sources {
+        environment: env(&[("ATOLL_LISEN", "x")]),
+        ..Sources::default()
+    });
+    assert!(refused.unwrap_err().to_string().contains("ATOLL_LISTEN"));
+}
+
+#[test]
+fn variables_of_others_do_not_matter() {
+    let environment = env(&[
+        ("ATOLL_HOME", "/x"),
+        ("ATOLL_SERVICE_HOST", "10.0.0.1"),
+        ("ATOLL_BIN", "x"),
+    ]);
+    let resolved = resolve(&Sources {
+        environment,
+        ..Sources::default()
+    });
+    assert_eq!(resolved.unwrap().settings, Settings::default());
+}
+
+#[test]
+fn values_have_types_and_ranges() {
+    assert!(refusal("max_connections = 0").contains("allowed 1 to 1000000"));
+    assert!(refusal("max_connections = \"many\"").contains("cannot be read"));
+    assert!(refusal("max_connections = [\"1\"]").contains("not a list"));
+    assert!(refusal("listen = \"nowhere\"").contains("`listen`"));
+    assert!(refusal("profile = \"huge\"").contains("one of: small, data"));
+    assert!(refusal("allowed_hosts = \"a\"").contains("a list of strings"));
+    assert!(refusal("cors_origins = [\"*\"]").contains("not an origin"));
+    assert!(refusal("insecure_no_auth = \"yes\"").contains("not true or false"));
+    assert!(refusal("domain = 2026-01-01").contains("a date"));
+    assert!(refusal("[otlp]\nendpoint = \"collector\"").contains("not an http"));
+    assert!(refusal("listen = ").contains("is not TOML"));
+}
+
+#[test]
+fn values_must_fit_together() {
+    assert!(refusal("listen = \"0.0.0.0:7070\"\ninsecure_no_auth = true").contains("loopback"));
+    assert!(from_file("listen = \"[::1]:7070\"\ninsecure_no_auth = true").is_ok());
+    assert!(refusal("[pool]\nmin = 5\nmax = 4").contains("above pool.max"));
+    assert!(refusal("[lifetime]\nidle = \"2h\"\nhard = \"1h\"").contains("above lifetime.hard"));
+    assert!(refusal("listen = \"127.0.0.1:7071\"").contains("both"));
+}
+
+#[test]
+fn a_file_that_was_named_must_exist_and_the_usual_one_need_not() {
+    let missing = Some("/nonexistent/atoll.toml".into());
+    let named = Sources {
+        file: missing.clone(),
+        ..Sources::default()
+    };
+    assert!(matches!(resolve(&named), Err(ConfigError::Read { .. })));
+    let usual = Sources {
+        usual_file: missing,
+        ..Sources::default()
+    };
+    assert!(resolve(&usual).is_ok());
+}
+
+#[test]
+fn what_is_printed_can_be_read_again() {
+    let text = "listen = \"[::1]:1\"\nallowed_hosts = [\"a.test\", \"*.b.test:8\"]\ndomain = \"s.test\"\n\
+                max_body_bytes = 1025\nidle_timeout = \"1500ms\"\n[quota]\nlive_sandboxes = 3\nbytes_per_day = \"1GiB\"\n";
+    let resolved = from_file(text).unwrap();
+    let printed = print(&resolved);
+    assert!(
+        printed.contains("atoll.toml") && printed.contains("# default"),
+        "{printed}"
+    );
+    assert_eq!(from_file(&printed).unwrap().settings, resolved.settings, "{printed}");
+}
+
+#[test]
+fn the_example_file_says_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/atoll.toml");
+    let text = fs_err::read_to_string(&path).unwrap();
+    // Each setting stands there commented out, with its default and with its meaning.
+    let spelled: String = text
+        .lines()
+        .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let resolved = from_file(&spelled).unwrap();
+    assert_eq!(resolved.settings, Settings::default());
+    for (setting, source) in SETTINGS.iter().zip(&resolved.sources) {
+        assert_ne!(*source, Source::Default, "{} is not in the example", setting.name);
+        assert!(
+            text.contains(setting.about),
+            "the meaning of {} is not in the example",
+            setting.name
+        );
+    }
+    assert_eq!(from_file(&text).unwrap().settings, Settings::default());
+}
+
+#[test]
+fn every_setting_has_its_own_flag_and_variable() {
+    let mut names: Vec<String> = SETTINGS
+        .iter()
+        .flat_map(|setting| [setting.flag(), setting.variable()])
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), SETTINGS.len() * 2);
+}

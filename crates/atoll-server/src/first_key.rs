@@ -1,0 +1,64 @@
+//! The key of the first start: there is no default key, so the first server makes one and says where it is kept.
+
+use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
+use crate::config::Quotas;
+use crate::store::{NewKey, Store, StoreError};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// A key that was made just now.
+#[derive(Debug)]
+pub struct FirstKey {
+    pub key: SecretKey,
+    /// The file that keeps it, readable by its owner only.
+    pub path: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FirstKeyError {
+    #[error("cannot keep the first key in `{}`", path.display())]
+    Keep { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes a key with every scope if the store has none. The file is written first: a key that nobody can know is worse
+/// than a file that opens nothing.
+pub(crate) async fn make(store: &Store, home: &Path) -> Result<Option<FirstKey>, FirstKeyError> {
+    if !store.list_keys().await?.is_empty() {
+        return Ok(None);
+    }
+    let key = SecretKey::generate();
+    let path = home.join("first-key");
+    keep(&key, &path).map_err(|source| FirstKeyError::Keep {
+        path: path.clone(),
+        source,
+    })?;
+    let new = NewKey {
+        name: "first key".to_owned(),
+        tenant: DEFAULT_TENANT.to_owned(),
+        scopes: Scopes::all(),
+        quotas: Quotas::default(),
+        digest: key.digest(),
+    };
+    let made = store.create_first_key(new).await?;
+    Ok(made.map(|_| FirstKey { key, path }))
+}
+
+fn keep(key: &SecretKey, path: &Path) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    if let Err(error) = std::fs::remove_file(&beside)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    writeln!(file, "{}", key.reveal())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)
+}

@@ -1,0 +1,108 @@
+//! One connection: requests one after another until the client, a clock or the end of the server ends it.
+
+use super::clocked::{Clocked, ConnectionClock, Times};
+use super::listen::{ConnectionInfo, ConnectionLimits};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{Request, Response, StatusCode};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+/// Head and buffered part of a request.
+const MAX_HEAD: usize = 64 << 10;
+
+pub(super) async fn serve_one(
+    stream: TcpStream,
+    info: ConnectionInfo,
+    app: Router,
+    limits: ConnectionLimits,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let clock = ConnectionClock::new();
+    let times = Times {
+        head: limits.header_timeout,
+        idle: limits.idle_timeout,
+    };
+    let bytes = TokioIo::new(Clocked::new(stream, clock.clone(), times));
+    let service = service_fn(move |request| answer(app.clone(), info, clock.clone(), request));
+    let connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(bytes, service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = told_to_stop(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        // A client that goes away is its own business.
+        tracing::debug!(error = %crate::chain(&error), "a connection ended early");
+    }
+}
+
+async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // An end of the other side means the same.
+    stopping.wait_for(|stop| *stop).await.ok();
+}
+
+async fn answer(
+    app: Router,
+    info: ConnectionInfo,
+    clock: ConnectionClock,
+    request: Request<Incoming>,
+) -> Result<Response<Answering>, Infallible> {
+    clock.request_begins();
+    let busy = Busy(clock);
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(info);
+    let response = app.oneshot(request).await?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        busy.0.upgraded();
+    }
+    Ok(response.map(|body| Answering { body, _busy: busy }))
+}
+
+/// While it lives, a request is being answered.
+struct Busy(ConnectionClock);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.request_ends();
+    }
+}
+
+/// A body that says when it has gone out.
+struct Answering {
+    body: Body,
+    _busy: Busy,
+}
+
+impl http_body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

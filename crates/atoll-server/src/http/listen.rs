@@ -1,0 +1,152 @@
+//! Taking connections: not more than allowed, until told to stop; then running requests get time to end.
+
+use super::connection::serve_one;
+use axum::Router;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// How long a refused connection may take to read why.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// Refused connections that are told why at the same time; more are just closed.
+const REFUSALS: usize = 64;
+/// A pause when the machine has no descriptors left, so that the loop does not spin.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+const REFUSAL: &str = concat!(
+    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 140\r\n",
+    "retry-after: 1\r\nshould-retry: false\r\nconnection: close\r\n\r\n",
+    r#"{"error":{"code":"at_capacity","message":"the server has as many connections as it may have","#,
+    r#""hint":"close some, or raise max_connections"}}"#
+);
+
+/// The two ends of the connection of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionInfo {
+    pub peer: SocketAddr,
+    pub local: SocketAddr,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    pub max_connections: usize,
+    pub header_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub drain_timeout: Duration,
+}
+
+/// How the end went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that were cut when the time was over.
+    pub cut: usize,
+}
+
+/// Serves until `stop` ends, then drains.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    limits: ConnectionLimits,
+    stop: impl Future<Output = ()>,
+) -> Drained {
+    let mut stop = std::pin::pin!(stop);
+    let (stopping, _) = watch::channel(false);
+    let permits = Arc::new(Semaphore::new(limits.max_connections));
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    let mut tasks = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            Some(_) = tasks.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let Some((stream, info)) = accept(accepted).await else {
+            continue;
+        };
+        match Arc::clone(&permits).try_acquire_owned() {
+            Ok(permit) => {
+                let served = serve_one(stream, info, app.clone(), limits, stopping.subscribe());
+                tasks.spawn(async move {
+                    served.await;
+                    drop(permit);
+                });
+            }
+            Err(_) => {
+                if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                    tasks.spawn(async move {
+                        refuse(stream).await;
+                        drop(permit);
+                    });
+                }
+            }
+        }
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    drain(tasks, limits.drain_timeout).await
+}
+
+async fn accept(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStream, ConnectionInfo)> {
+    match accepted {
+        Ok((stream, peer)) => {
+            // Small answers go out at once.
+            stream.set_nodelay(true).ok();
+            let local = stream.local_addr().ok()?;
+            Some((stream, ConnectionInfo { peer, local }))
+        }
+        Err(error) => {
+            tracing::warn!(error = %error, "a connection could not be taken");
+            tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+            None
+        }
+    }
+}
+
+/// Says why, and reads what comes until the client has closed, so that the words are not lost.
+async fn refuse(mut stream: TcpStream) {
+    let say = async {
+        stream.write_all(REFUSAL.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut rest = [0; 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        Ok::<(), std::io::Error>(())
+    };
+    tokio::time::timeout(REFUSAL_TIME, say).await.ok();
+}
+
+async fn drain(mut tasks: JoinSet<()>, within: Duration) -> Drained {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(within, all).await.is_ok() {
+        return Drained { cut: 0 };
+    }
+    let cut = tasks.len();
+    tasks.shutdown().await;
+    Drained { cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_is_a_whole_answer() {
+        let (head, body) = REFUSAL.split_once("\r\n\r\n").unwrap();
+        let length: usize = head
+            .split("content-length: ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert_eq!(length, body.len());
+        let body: crate::api::native::ErrorBody = serde_json::from_str(body).unwrap();
+        assert_eq!(body.error.code, crate::api::ErrorCode::AtCapacity.as_str());
+    }
+}

@@ -1,0 +1,20 @@
+//! What every request passes, whatever it asks for: connections and their limits, Host and Origin, notes and log line.
+
+mod body;
+mod clocked;
+mod connection;
+mod host;
+mod listen;
+mod observe;
+mod origin;
+mod panics;
+
+pub use body::BodyStalled;
+pub use host::{HostRules, SandboxHost};
+pub use listen::{ConnectionInfo, ConnectionLimits, Drained, serve};
+pub use observe::RequestNotes;
+
+pub(crate) use host::check_host;
+pub(crate) use observe::observe;
+pub(crate) use origin::{check_origin, cors};
+pub(crate) use panics::catch_panics;

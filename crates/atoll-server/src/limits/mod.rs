@@ -1,0 +1,96 @@
+//! How much a key may do: creates per minute, live sandboxes, processor seconds and bytes per day.
+//!
+//! [`Limits::admit`] is asked before a sandbox is made and hands out a [`Slot`]; the limit holds under any number of
+//! parallel calls, because the slot is taken before the work starts and given back when it is dropped.
+
+mod ledger;
+mod rate;
+
+pub use ledger::Slot;
+pub use rate::Rate;
+
+use crate::api::ApiError;
+use crate::auth::Caller;
+use crate::clock::Timestamp;
+use crate::config::{Quotas, Settings};
+use crate::store::{Store, StoreError, Usage};
+use atoll_core::quantity::show_bytes;
+use ledger::Ledger;
+use rate::Buckets;
+use std::time::Instant;
+
+/// Shared by all requests.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    ledger: Ledger,
+    buckets: Buckets,
+    defaults: Quotas,
+}
+
+/// What a caller who was let in holds until the sandbox has ended.
+#[derive(Debug)]
+pub struct Admission {
+    pub slot: Slot,
+    /// For the answer's headers; absent if the key has no limit on creates.
+    pub rate: Option<Rate>,
+}
+
+impl Limits {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            ledger: Ledger::new(settings.max_sandboxes.get()),
+            buckets: Buckets::default(),
+            defaults: settings.quota,
+        }
+    }
+
+    /// Takes over what was used today before this start.
+    pub async fn load(&self, store: &Store, now: Timestamp) -> Result<(), StoreError> {
+        for day in store.usage_of_day(now).await? {
+            self.ledger.charge(now, &day.key_id, day.usage);
+        }
+        Ok(())
+    }
+
+    /// Lets a caller make one sandbox, or says why not and when to come back.
+    pub fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
+        let quotas = caller.quotas.or(self.defaults);
+        self.check_day(caller, now)?;
+        let slot = self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)?;
+        let rate = match quotas.creates_per_minute {
+            Some(limit) => Some(self.buckets.take(caller.key_id.as_str(), limit.get(), Instant::now())?),
+            None => None,
+        };
+        Ok(Admission { slot, rate })
+    }
+
+    /// Refuses work of a key that has used up its day: asked before each execution and upload, too.
+    pub fn check_day(&self, caller: &Caller, now: Timestamp) -> Result<(), ApiError> {
+        let quotas = caller.quotas.or(self.defaults);
+        let used = self.ledger.used(now, caller.key_id.as_str());
+        let (cpu, moved) = (used.cpu_ms / 1_000, used.bytes_in.saturating_add(used.bytes_out));
+        let over = match (quotas.cpu_seconds_per_day, quotas.bytes_per_day) {
+            (Some(most), _) if cpu >= most.get() => Some(format!("{most} processor seconds")),
+            (_, Some(most)) if moved >= most.get() => Some(format!("{} in and out", show_bytes(most.get()))),
+            _ => None,
+        };
+        over.map_or(Ok(()), |what| {
+            Err(ApiError::quota_of_day(&what, now.seconds_to_next_day()))
+        })
+    }
+
+    /// Counts what was used, in memory at once and in the store. [`AppState::charge`](crate::AppState::charge) calls it.
+    pub(crate) async fn charge(&self, store: &Store, caller: &Caller, more: Usage) -> Result<(), StoreError> {
+        let now = Timestamp::now();
+        self.ledger.charge(now, caller.key_id.as_str(), more);
+        store.add_usage(now, &caller.tenant, &caller.key_id, more).await
+    }
+
+    /// Sandboxes that hold a slot now.
+    pub fn live(&self) -> u64 {
+        self.ledger.live()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Sandboxes as tenants see them: made within quotas, written down before anybody hears of them, found by their owner.
+//!
+//! All dialects come through here; the engine below knows neither keys nor records.
+
+use crate::api::{ApiError, ErrorCode};
+use crate::auth::Caller;
+use crate::clock::Timestamp;
+use crate::limits::{Admission, Limits as Quotas, Rate};
+use crate::metrics::{ClaimedFrom, Metrics};
+use crate::store::{SandboxRecord, Store, Usage};
+use atoll_core::execution::Execution;
+use atoll_core::service::SandboxState;
+use atoll_core::{EndReason, Limits, SandboxId, Tier};
+use atoll_engine::session::{LifeSpec, Rule, Session, SessionError};
+use atoll_engine::{Input, Node, NodeError, Origin, Request, SandboxSpec, Sink};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A sandbox that is asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// `None`: the server's own.
+    pub template: Option<String>,
+    pub limits: Limits,
+    pub env: BTreeMap<String, String>,
+    pub inputs: Vec<Input>,
+    pub metadata: BTreeMap<String, String>,
+    pub rule: Rule,
+    pub pause_at_end: bool,
+    pub max_executions: Option<u64>,
+}
+
+/// A new sandbox, and what its maker may still make.
+#[derive(Debug)]
+pub struct Made {
+    pub session: Arc<Session>,
+    pub rate: Option<Rate>,
+}
+
+#[derive(Debug)]
+pub struct Sandboxes {
+    node: Arc<Node>,
+    store: Store,
+    quotas: Quotas,
+    metrics: Metrics,
+    template: String,
+    longest: Duration,
+    owners: Mutex<HashMap<SandboxId, Caller>>,
+}
+
+impl Sandboxes {
+    pub fn new(node: Arc<Node>, store: Store, quotas: Quotas, metrics: Metrics, template: String, longest: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            node,
+            store,
+            quotas,
+            metrics,
+            template,
+            longest,
+            owners: Mutex::default(),
+        })
+    }
+
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Makes a sandbox for a caller who may have one.
+    pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+        let began = Instant::now();
+        let template = wish.template.unwrap_or_else(|| self.template.clone());
+        if !self.has_template(&template) {
+            return Err(ApiError::new(ErrorCode::NotFound, format!("there is no template `{template}`")));
+        }
+        let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
+        let spec = SandboxSpec {
+            limits: wish.limits,
+            inputs: wish.inputs,
+            env: wish.env,
+            start: None,
+        };
+        let life = LifeSpec {
+            owner: caller.tenant.to_string(),
+            metadata: wish.metadata,
+            rule: wish.rule,
+            longest: self.longest,
+            pause_at_end: wish.pause_at_end,
+            max_executions: wish.max_executions,
+        };
+        let session = self.node.create(&template, spec, life).await.map_err(refused)?;
+        self.metrics.claimed(&template, Tier::Jail, from(session.sandbox.origin()), began.elapsed());
+        if let Err(error) = self.store.add_sandbox(record(caller, &session)).await {
+            session.end(EndReason::Failed);
+            return Err(error.into());
+        }
+        lock(&self.owners).insert(session.id().clone(), caller.clone());
+        self.used(caller, Usage { sandboxes: 1, ..Usage::default() }).await;
+        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), slot));
+        Ok(Made { session, rate })
+    }
+
+    /// Writes down the end, and gives the caller's room back when nothing is left.
+    async fn see_off(self: Arc<Self>, session: Arc<Session>, slot: crate::limits::Slot) {
+        session.gone().await;
+        drop(slot);
+        let reason = session.end_reason().map_or(EndReason::Failed, |(reason, _)| reason);
+        self.metrics.sandbox_ended(reason);
+        let usage = Usage {
+            sandboxes: 1,
+            executions: session.executions(),
+            ..Usage::default()
+        };
+        if let Err(error) = self.store.end_sandbox(session.id(), reason, usage).await {
+            tracing::error!(error = %crate::chain(&error), "the end of a sandbox could not be written down");
+        }
+    }
+
+    /// Runs code, counted for who owns the sandbox.
+    pub async fn execute(
+        &self,
+        session: &Session,
+        request: Request<'_>,
+        sink: Sink<'_>,
+    ) -> Result<Execution, SessionError> {
+        let bytes_in = request.code.len() as u64;
+        let began = Instant::now();
+        let execution = session.execute(request, sink).await?;
+        self.metrics.execution_ended(execution.outcome, began.elapsed());
+        if let Some(owner) = self.owner(session.id()) {
+            let more = Usage {
+                executions: 1,
+                cpu_ms: execution.usage.cpu_ms,
+                wall_ms: execution.usage.wall_ms,
+                bytes_in,
+                bytes_out: execution.usage.output_bytes,
+                ..Usage::default()
+            };
+            self.used(&owner, more).await;
+        }
+        Ok(execution)
+    }
+
+    /// Counts what a caller has used.
+    pub async fn used(&self, caller: &Caller, more: Usage) {
+        self.metrics.tenant_used(&caller.tenant, more);
+        if let Err(error) = self.quotas.charge(&self.store, caller, more).await {
+            tracing::error!(error = %crate::chain(&error), "what a tenant used could not be written down");
+        }
+    }
+
+    /// Refuses work of a key that has used up its day.
+    pub fn check_day(&self, caller: &Caller) -> Result<(), ApiError> {
+        self.quotas.check_day(caller, Timestamp::now())
+    }
+
+    /// A sandbox of the caller's tenant; one that ended stays visible for a day.
+    pub fn find(&self, caller: &Caller, id: &SandboxId) -> Option<Arc<Session>> {
+        self.node.find(id).filter(|session| session.spec.owner == *caller.tenant)
+    }
+
+    /// Whoever owns it: for requests that show the sandbox's own token.
+    pub fn by_id(&self, id: &SandboxId) -> Option<Arc<Session>> {
+        self.node.find(id)
+    }
+
+    /// The key that has made it.
+    pub fn owner(&self, id: &SandboxId) -> Option<Caller> {
+        lock(&self.owners).get(id).cloned()
+    }
+
+    /// Live sandboxes of all tenants.
+    pub fn live(&self) -> Vec<Arc<Session>> {
+        self.node.live()
+    }
+
+    /// Live sandboxes of the caller's tenant.
+    pub fn of(&self, caller: &Caller) -> Vec<Arc<Session>> {
+        let mut live = self.node.live();
+        live.retain(|session| session.spec.owner == *caller.tenant);
+        live
+    }
+
+    pub fn has_template(&self, name: &str) -> bool {
+        let known = self.node.templates().list();
+        known.is_ok_and(|known| known.iter().any(|one| one.name == name))
+    }
+
+    /// Forgets who owned sandboxes that the node has forgotten.
+    pub fn tidy(&self) {
+        lock(&self.owners).retain(|id, _| self.node.find(id).is_some());
+    }
+}
+
+fn from(origin: Origin) -> ClaimedFrom {
+    match origin {
+        Origin::Pool => ClaimedFrom::Pool,
+        Origin::Made => ClaimedFrom::Demand,
+    }
+}
+
+fn record(caller: &Caller, session: &Session) -> SandboxRecord {
+    SandboxRecord {
+        id: session.id().clone(),
+        tenant: caller.tenant.to_string(),
+        key_id: caller.key_id.clone(),
+        template: session.template.clone(),
+        tier: Tier::Jail,
+        state: SandboxState::Running,
+        created: session.created.into(),
+        ended: None,
+        reason: None,
+        metadata: session.spec.metadata.clone(),
+        usage: Usage::default(),
+    }
+}
+
+fn refused(error: NodeError) -> ApiError {
+    match error {
+        NodeError::Full(most) => ApiError::at_capacity(most as u64),
+        NodeError::Stopping => ApiError::new(ErrorCode::NotReady, "the server is stopping"),
+        NodeError::Engine(error) => error.into(),
+        NodeError::Template(error) => {
+            tracing::error!(error = %crate::chain(&error), "a template could not be made ready");
+            ApiError::new(ErrorCode::Internal, "the template could not be made ready")
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,275 @@
+//! The server as a whole: start in order, run, stop in the reverse order.
+
+use crate::api::e2b::E2b;
+use crate::api::{self, AppState, state::Shared};
+use crate::auth::KeyRing;
+use crate::config::{Domain, Settings};
+use crate::first_key::{self, FirstKey, FirstKeyError};
+use crate::http::{ConnectionLimits, HostRules, serve};
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::ready::{Readiness, Ready};
+use crate::sandboxes::Sandboxes;
+use crate::store::{Store, StoreError, VISIBLE_FOR};
+use crate::{Timestamp, admin};
+use atoll_core::Tier;
+use atoll_engine::template::Progress;
+use atoll_engine::{Node, NodeConfig, PoolSize};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How often records of long ended sandboxes are removed.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// How often the depth of the pools is measured.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("another server runs with the data directory `{}`; stop it, or set another ATOLL_HOME", home.display())]
+    Running { home: PathBuf },
+    #[error("cannot lock the data directory `{}`", home.display())]
+    Lock { home: PathBuf, source: std::io::Error },
+    #[error("cannot listen on `{address}` ({setting})")]
+    Listen {
+        setting: &'static str,
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    FirstKey(#[from] FirstKeyError),
+}
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct Server {
+    pub state: AppState,
+    pub first_key: Option<FirstKey>,
+    listener: TcpListener,
+    admin_listener: TcpListener,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    _lock: File,
+}
+
+impl Server {
+    /// `program` is the `atoll` binary, which sandboxes are made with.
+    pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
+        let path = Store::path(home);
+        let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
+        let store = opened.map_err(|_| StoreError::Stopped)??;
+        let lock = lock(home)?;
+        let lost = store.end_lost_sandboxes().await?;
+        if lost > 0 {
+            tracing::warn!(
+                lost,
+                "sandboxes of a server that did not stop properly are marked as lost"
+            );
+        }
+        let (listener, address) = listen("listen", settings.listen).await?;
+        let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen).await?;
+        let first_key = match settings.insecure_no_auth {
+            true => None,
+            false => first_key::make(&store, home).await?,
+        };
+        let node = Node::new(node_config(&settings, home, program));
+        let state = share(settings, store, address, node).await?;
+        Ok(Self {
+            state,
+            first_key,
+            listener,
+            admin_listener,
+            address,
+            admin_address,
+            _lock: lock,
+        })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Serves until `stop` ends; then new work is refused and running requests get their time.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self {
+            state,
+            listener,
+            admin_listener,
+            ..
+        } = self;
+        let fresh = tokio::spawn(state.keys.clone().keep_fresh(state.store.clone()));
+        let pruning = tokio::spawn(prune(state.store.clone()));
+        let warming = tokio::spawn(warm_up(state.clone()));
+        let limits = connection_limits(&state.settings);
+        let (admin_stop, admin_stopped) = tokio::sync::oneshot::channel::<()>();
+        let admin_app = admin::router(state.clone());
+        let admin = tokio::spawn(serve(admin_listener, admin_app, limits, async move {
+            admin_stopped.await.ok();
+        }));
+        let ready = state.ready.clone();
+        let stopping = async move {
+            stop.await;
+            tracing::info!("stopping: running requests may end");
+            ready.set(Ready::Draining);
+        };
+        let drained = serve(listener, api::router(state.clone()), limits, stopping).await;
+        if drained.cut > 0 {
+            tracing::warn!(
+                cut = drained.cut,
+                "connections were cut when the time to drain was over"
+            );
+        }
+        warming.abort();
+        state.sandboxes.node().stop().await;
+        admin_stop.send(()).ok();
+        admin.await.ok();
+        fresh.abort();
+        pruning.abort();
+        state.keys.note_used(&state.store).await;
+        tracing::info!("stopped");
+    }
+}
+
+async fn share(
+    settings: Settings,
+    store: Store,
+    address: SocketAddr,
+    node: Arc<Node>,
+) -> Result<AppState, ServerError> {
+    let domain = settings.domain.clone().unwrap_or_else(|| Domain::local(address.port()));
+    let limits = Limits::new(&settings);
+    limits.load(&store, Timestamp::now()).await?;
+    let metrics = Metrics::default();
+    let sandboxes = Sandboxes::new(
+        node,
+        store.clone(),
+        limits.clone(),
+        metrics.clone(),
+        settings.template.clone(),
+        settings.lifetime.hard.duration(),
+    );
+    let e2b = E2b::new(
+        Arc::clone(&sandboxes),
+        domain.to_string(),
+        atoll_core::Limits::of(settings.e2b.profile),
+        settings.lifetime.hard.duration(),
+    );
+    Ok(AppState::new(Shared {
+        sandboxes,
+        e2b,
+        keys: KeyRing::load(&store).await?,
+        limits,
+        metrics,
+        ready: Readiness::default(),
+        hosts: HostRules::new(&settings, domain.clone()),
+        domain,
+        store,
+        settings,
+    }))
+}
+
+fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
+    let size = |size: atoll_core::service::PoolSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
+    NodeConfig {
+        home: home.to_owned(),
+        program: program.to_owned(),
+        pool: PoolSize {
+            min: size(settings.pool.min),
+            max: size(settings.pool.max),
+        },
+        limits: atoll_core::Limits::of(settings.profile),
+        max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
+        remember: VISIBLE_FOR,
+    }
+}
+
+/// Builds the template and fills the pool; until then the server says that it is not ready.
+async fn warm_up(state: AppState) {
+    let opened = state.sandboxes.node().open(&state.settings.template, Arc::new(Told)).await;
+    match opened {
+        Ok(_) => {
+            tracing::info!(template = state.settings.template, "ready: the pool is warm");
+            state.ready.set(Ready::Ready);
+        }
+        Err(error) => {
+            tracing::error!(error = %crate::chain(&error), "no sandbox can be made");
+            state.ready.set(Ready::Failed);
+        }
+    }
+    loop {
+        for (template, depth) in state.sandboxes.node().depths() {
+            state.metrics.pool_depth(&template, Tier::Jail, depth);
+        }
+        state.sandboxes.tidy();
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// A build that the log tells of.
+#[derive(Debug)]
+struct Told;
+
+impl Progress for Told {
+    fn step(&self, text: &str, done: u64, total: u64) {
+        tracing::debug!(done, total, "building the template: {text}");
+    }
+}
+
+/// Two servers would take each other's sandboxes for lost.
+fn lock(home: &Path) -> Result<File, ServerError> {
+    let fail = |source| ServerError::Lock {
+        home: home.to_owned(),
+        source,
+    };
+    let options = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(home.join("serve.lock"));
+    let file = options.map_err(fail)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ServerError::Running { home: home.to_owned() }),
+        Err(errno) => Err(fail(errno.into())),
+    }
+}
+
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let fail = |source| ServerError::Listen {
+        setting,
+        address,
+        source,
+    };
+    let listener = TcpListener::bind(address).await.map_err(fail)?;
+    let real = listener.local_addr().map_err(fail)?;
+    Ok((listener, real))
+}
+
+fn connection_limits(settings: &Settings) -> ConnectionLimits {
+    ConnectionLimits {
+        max_connections: usize::try_from(settings.max_connections.get()).unwrap_or(usize::MAX >> 4),
+        header_timeout: settings.header_timeout.duration(),
+        idle_timeout: settings.idle_timeout.duration(),
+        drain_timeout: settings.drain_timeout.duration(),
+    }
+}
+
+async fn prune(store: Store) {
+    let mut ticks = tokio::time::interval(PRUNE_EVERY);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = store.prune_sandboxes(Timestamp::now()).await {
+            tracing::warn!(error = %crate::chain(&error), "records of ended sandboxes cannot be removed");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What outlives the server: keys, records of sandboxes, usage. One SQLite file in the data directory.
+//!
+//! A write is answered after it was committed and flushed (WAL, `synchronous = FULL`): what was acknowledged survives
+//! SIGKILL and loss of power. `atoll keys` opens the same file while a server runs.
+
+mod error;
+mod keys;
+mod lane;
+mod sandboxes;
+mod schema;
+mod usage;
+
+pub use error::StoreError;
+pub use keys::{KeyRecord, NewKey};
+pub use sandboxes::{Page, SandboxRecord, VISIBLE_FOR};
+pub use usage::{DayUsage, Usage};
+
+use lane::{Lane, LaneKind};
+use rusqlite::Connection;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Another process that writes holds the file for milliseconds; more than this is a fault.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// A handle; all copies use the same two threads.
+#[derive(Clone, Debug)]
+pub struct Store {
+    writer: Lane,
+    reader: Lane,
+}
+
+impl Store {
+    /// Where the store of a data directory is.
+    pub fn path(home: &Path) -> PathBuf {
+        home.join("atoll.db")
+    }
+
+    /// Opens the store, makes it if there is none, and brings it to this version. Blocks.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        prepare_place(path).map_err(StoreError::Place)?;
+        let writer = connect(path)?;
+        let reader = connect(path)?;
+        reader.pragma_update(None, "query_only", true)?;
+        Ok(Self {
+            writer: Lane::start(writer, LaneKind::Writer)?,
+            reader: Lane::start(reader, LaneKind::Reader)?,
+        })
+    }
+}
+
+/// Only the owner reads the store; SQLite gives its side files the same mode.
+fn prepare_place(path: &Path) -> std::io::Result<()> {
+    if let Some(dir) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    let made = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let open = || {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        Ok(connection)
+    };
+    let mut connection = open().map_err(|source| StoreError::Open {
+        path: path.to_owned(),
+        source,
+    })?;
+    schema::migrate(&mut connection)?;
+    Ok(connection)
+}
+
+/// A column that holds JSON or a word, back as what it was.
+fn read_back<T, E: std::fmt::Display>(column: &str, read: Result<T, E>) -> Result<T, StoreError> {
+    read.map_err(|error| StoreError::Corrupt(format!("column {column}: {error}")))
+}
+
+fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Tables, and the steps from each version of them to the next. A step that was released never changes.
+
+use super::StoreError;
+use rusqlite::Connection;
+
+/// Step `n` leads from version `n` to `n + 1`.
+const STEPS: &[&str] = &[STEP_0];
+
+const STEP_0: &str = "
+CREATE TABLE keys (
+    id TEXT PRIMARY KEY NOT NULL,
+    name TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    digest BLOB NOT NULL UNIQUE CHECK (length(digest) = 32),
+    scopes TEXT NOT NULL,
+    quotas TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    revoked INTEGER,
+    last_used INTEGER
+) STRICT;
+
+CREATE TABLE sandboxes (
+    id TEXT PRIMARY KEY NOT NULL,
+    tenant TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    template TEXT NOT NULL,
+    tier TEXT NOT NULL,
+    state TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    ended INTEGER,
+    reason TEXT,
+    metadata TEXT NOT NULL,
+    usage TEXT NOT NULL,
+    CHECK ((state = 'ended') = (ended IS NOT NULL AND reason IS NOT NULL))
+) STRICT;
+CREATE INDEX sandboxes_by_tenant ON sandboxes (tenant, created DESC, id);
+CREATE INDEX sandboxes_by_end ON sandboxes (ended) WHERE ended IS NOT NULL;
+
+CREATE TABLE usage (
+    day INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    sandboxes INTEGER NOT NULL DEFAULT 0,
+    executions INTEGER NOT NULL DEFAULT 0,
+    cpu_ms INTEGER NOT NULL DEFAULT 0,
+    wall_ms INTEGER NOT NULL DEFAULT 0,
+    bytes_in INTEGER NOT NULL DEFAULT 0,
+    bytes_out INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (day, tenant, key_id)
+) STRICT, WITHOUT ROWID;
+
+-- Grows with every change that matters for who may call: another process can tell by one number.
+CREATE TABLE key_version (version INTEGER NOT NULL) STRICT;
+INSERT INTO key_version VALUES (1);
+CREATE TRIGGER key_inserted AFTER INSERT ON keys BEGIN UPDATE key_version SET version = version + 1; END;
+CREATE TRIGGER key_deleted AFTER DELETE ON keys BEGIN UPDATE key_version SET version = version + 1; END;
+CREATE TRIGGER key_changed AFTER UPDATE OF id, tenant, digest, scopes, quotas, revoked ON keys
+BEGIN UPDATE key_version SET version = version + 1; END;
+";
+
+/// Brings the tables to this version's form. Two processes that start together do it once.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    let known = i64::try_from(STEPS.len()).unwrap_or(i64::MAX);
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.execute_batch(&format!("PRAGMA user_version = {known}"))?;
+    Ok(transaction.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        migrate(&mut connection).unwrap();
+        let rows: i64 = connection
+            .query_row("SELECT count(*) FROM key_version", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(rows, 1);
+    }
+
+    #[test]
+    fn a_store_of_a_newer_atoll_is_refused_untouched() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("PRAGMA user_version = 99").unwrap();
+        let refused = migrate(&mut connection).unwrap_err();
+        assert!(matches!(refused, StoreError::Newer { found: 99, .. }), "{refused}");
+        let tables: i64 = connection
+            .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(tables, 0);
+    }
+}

@@ -1,0 +1,110 @@
+//! `atoll serve`: the server in the foreground, until SIGTERM or SIGINT.
+
+use super::home;
+use super::template::print;
+use crate::args::ServeArgs;
+use crate::output::Failure;
+use atoll_core::outcome::ExitStatus;
+use atoll_server::config::{self, ConfigError, Environment, Resolved, Sources};
+use atoll_server::{Server, ServerError, logs};
+use std::path::Path;
+
+pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
+    let home = home()?;
+    let resolved = resolve(args.config, args.settings.0, &home)?;
+    if args.print_config {
+        return print(&config::print(&resolved));
+    }
+    let _logs = logs::set_up(&resolved.settings).map_err(|error| Failure::bad(&error))?;
+    raise_descriptors();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::ours(&error))?;
+    runtime.block_on(serve(resolved, &home))
+}
+
+fn resolve(
+    file: Option<std::path::PathBuf>,
+    flags: Vec<(&'static str, String)>,
+    home: &Path,
+) -> Result<Resolved, Failure> {
+    let sources = Sources {
+        flags,
+        environment: environment(),
+        file,
+        usual_file: Some(home.join("atoll.toml")),
+    };
+    config::resolve(&sources).map_err(|error| match error {
+        ConfigError::Together(_) | ConfigError::Unknown { .. } | ConfigError::Value { .. } => Failure {
+            hint: Some("`atoll serve --help` lists the settings".to_owned()),
+            ..Failure::bad(&error)
+        },
+        ConfigError::Read { .. } | ConfigError::Syntax { .. } => Failure::bad(&error),
+    })
+}
+
+fn environment() -> Environment {
+    let text = |name: std::ffi::OsString| name.into_string().ok();
+    let all = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    all.filter(|(name, _)| name.starts_with("ATOLL_")).collect()
+}
+
+/// Each connection is a descriptor; the usual soft limit is far below what the kernel allows this process.
+fn raise_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(errno) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(error = %errno, "the limit of open files stays as it is");
+    }
+}
+
+async fn serve(resolved: Resolved, home: &Path) -> Result<ExitStatus, Failure> {
+    // Before anything is said: who hears of the server may end it at once.
+    let stop = stop_signal().map_err(|error| Failure::ours(&error))?;
+    let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
+    let server = Server::start(resolved.settings, home, &program)
+        .await
+        .map_err(|error| fail(&error))?;
+    print(&greeting(&server))?;
+    server.run(stop).await;
+    Ok(ExitStatus::Ok)
+}
+
+fn greeting(server: &Server) -> String {
+    let mut text = String::new();
+    if let Some(first) = &server.first_key {
+        text.push_str(&format!(
+            "first key: {} (shown once, kept in `{}`)\n",
+            first.key.reveal(),
+            first.path.display()
+        ));
+    }
+    if server.state.settings.insecure_no_auth {
+        text.push_str("no key is needed: everybody on this machine may use this server\n");
+    }
+    text.push_str(&format!("listening on http://{}\n", server.address()));
+    text.push_str(&format!("metrics on http://{}/metrics\n", server.admin_address()));
+    text
+}
+
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn fail(error: &ServerError) -> Failure {
+    match error {
+        ServerError::Running { .. } | ServerError::Listen { .. } => Failure::bad(error),
+        ServerError::Lock { .. } | ServerError::Store(_) | ServerError::FirstKey(_) => Failure::ours(error),
+    }
+}

@@ -1,0 +1,71 @@
+"""A real server for the real clients: started once, on free ports, with a key of its own."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import pytest
+
+
+def started(process: subprocess.Popen, wanted: list[str]) -> list[str]:
+    """The addresses that the server prints when it listens."""
+    found: dict[str, str] = {}
+    assert process.stdout is not None
+    for line in process.stdout:
+        for name in wanted:
+            if match := re.search(rf"{name} (\S+)", line):
+                found[name] = match[1]
+        if len(found) == len(wanted):
+            return [found[name] for name in wanted]
+    raise AssertionError(f"the server ended: {process.wait()}")
+
+
+def until_ready(url: str) -> None:
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, "the server does not become ready"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server():
+    binary = os.environ["ATOLL_BIN"]
+    templates = pathlib.Path(os.environ["ATOLL_HOME"])
+    with tempfile.TemporaryDirectory() as place:
+        home = pathlib.Path(place)
+        (home / "templates").symlink_to(templates / "templates")
+        settings = {"ATOLL_HOME": place, "ATOLL_LISTEN": "127.0.0.1:0", "ATOLL_ADMIN_LISTEN": "127.0.0.1:0"}
+        environment = {**os.environ, **settings}
+        process = subprocess.Popen([binary, "serve"], env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            key, url = started(process, ["first key:", "listening on"])
+            until_ready(url)
+            os.environ.update(E2B_API_KEY=key, E2B_API_URL=url, E2B_SANDBOX_URL=url, NO_PROXY="127.0.0.1,localhost")
+            yield {"url": url, "key": key}
+        finally:
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+
+
+@pytest.fixture
+def sandbox():
+    from e2b_code_interpreter import Sandbox
+
+    one = Sandbox.create()
+    yield one
+    one.kill()
+
+
+def pretty(value: object) -> str:
+    return json.dumps(value, indent=1, default=str)

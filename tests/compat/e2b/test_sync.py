@@ -1,0 +1,228 @@
+"""Every call that Python's synchronous client makes."""
+
+import time
+import urllib.request
+
+import pytest
+from e2b import (
+    AuthenticationException,
+    CommandExitException,
+    FileType,
+    InvalidArgumentException,
+    NotFoundException,
+    SandboxNotFoundException,
+    SandboxQuery,
+    SandboxState,
+    TimeoutException,
+)
+from e2b.sandbox.filesystem.watch_handle import FilesystemEventType
+from e2b_code_interpreter import Sandbox
+
+CSV = "city,sales\nOslo,3\nRoma,5\nOslo,4\n"
+
+
+def test_the_snippet_that_people_copy(server):
+    with Sandbox.create() as s:
+        s.files.write("/home/user/sales.csv", CSV)
+        r = s.run_code(
+            "import pandas as pd, matplotlib.pyplot as plt\n"
+            "df = pd.read_csv('sales.csv')\n"
+            "df.groupby('city').sales.sum().plot.bar()\n"
+            "plt.savefig('/tmp/plot.png')\n"
+            "plt.show()\n"
+            "int(df.sales.sum())"
+        )
+        assert r.error is None, r.error
+        charts = [x.png for x in r.results if x.png]
+        assert len(charts) >= 1 and r.text == "12"
+        assert any(x.chart and x.chart.type == "bar" for x in r.results)
+        assert bytes(s.files.read("/tmp/plot.png", format="bytes")).startswith(b"\x89PNG")
+        assert s.is_running()
+        s.kill()
+        assert not s.is_running()
+
+
+def test_state_output_errors_and_counts(sandbox):
+    seen = []
+    first = sandbox.run_code("x = 41\nprint('eins')", on_stdout=lambda m: seen.append(m.line))
+    assert first.logs.stdout == ["eins\n"] and "".join(seen) == "eins\n"
+    second = sandbox.run_code("x + 1")
+    assert (second.text, second.execution_count) == ("42", 2)
+    failed = sandbox.run_code("import sys\nprint('warn', file=sys.stderr)\n1/0")
+    assert failed.error.name == "ZeroDivisionError" and failed.error.value == "division by zero"
+    assert "1/0" in failed.error.traceback and failed.logs.stderr == ["warn\n"]
+    assert sandbox.run_code("x").text == "41"
+    strange = "a\u2028b\u0085c é漢😀"
+    assert sandbox.run_code(f"print({strange!r})").logs.stdout == [strange + "\n"]
+
+
+def test_contexts(sandbox):
+    one = sandbox.create_code_context()
+    other = sandbox.create_code_context(cwd="/tmp", language="python")
+    sandbox.run_code("y = 1", context=one)
+    assert sandbox.run_code("'y' in globals()", context=other).text == "False"
+    assert sandbox.run_code("import os; os.getcwd()", context=other).text == "/tmp"
+    assert {c.id for c in sandbox.list_code_contexts()} >= {one.id, other.id}
+    sandbox.restart_code_context(one)
+    assert sandbox.run_code("'y' in globals()", context=one).text == "False"
+    sandbox.remove_code_context(other)
+    assert other.id not in {c.id for c in sandbox.list_code_contexts()}
+    with pytest.raises(NotFoundException):
+        sandbox.run_code("1", context=other)
+
+
+def test_bash_and_environment():
+    with Sandbox.create(envs={"A": "sandbox"}) as s:
+        assert s.run_code("import os; print(os.environ['A'])").logs.stdout == ["sandbox\n"]
+        assert s.run_code("import os; print(os.environ['B'])", envs={"B": "cell"}).logs.stdout == ["cell\n"]
+        assert s.run_code("import os; print(os.environ.get('B'))").logs.stdout == ["None\n"]
+        assert s.run_code("echo $A", language="bash").logs.stdout == ["sandbox\n"]
+        assert s.commands.run("echo $A $B", envs={"B": "cmd"}).stdout == "sandbox cmd\n"
+
+
+def test_a_client_that_gives_up_interrupts_the_code(sandbox):
+    with pytest.raises(TimeoutException):
+        sandbox.run_code("import time\nz = 7\ntime.sleep(60)", timeout=2)
+    assert sandbox.run_code("z", timeout=30).text == "7"
+
+
+def test_files(sandbox):
+    files = sandbox.files
+    info = files.write("notes/ä b.txt", "grüße")
+    assert info.path == "/home/user/notes/ä b.txt" and files.read("notes/ä b.txt") == "grüße"
+    assert files.exists("/home/user/notes") and not files.exists("nothing")
+    with pytest.raises(NotFoundException):
+        files.read("nothing")
+    entry = files.get_info("notes/ä b.txt")
+    assert (entry.type, entry.size, entry.permissions, entry.owner) == (FileType.FILE, 7, "-rw-r--r--", "user")
+    assert files.make_dir("deep/er") and not files.make_dir("deep/er")
+    moved = files.rename("notes/ä b.txt", "deep/er/c.txt")
+    assert moved.path == "/home/user/deep/er/c.txt"
+    names = [e.path for e in files.list("/home/user/deep", depth=2)]
+    assert names == ["/home/user/deep/er", "/home/user/deep/er/c.txt"]
+    files.remove("deep")
+    files.remove("deep")
+    assert not files.exists("deep")
+    written = files.write_files([{"path": "a", "data": "1"}, {"path": "b", "data": b"2"}])
+    assert [w.path for w in written] == ["/home/user/a", "/home/user/b"]
+    assert files.read("b", format="bytes") == bytearray(b"2")
+    assert b"".join(files.read("a", format="stream")) == b"1"
+    files.write("empty", "")
+    assert files.read("empty") == ""
+    with pytest.raises(InvalidArgumentException):
+        files.list("a")
+
+
+def test_watching(sandbox):
+    sandbox.files.make_dir("w")
+    handle = sandbox.files.watch_dir("w", recursive=True)
+    sandbox.files.write("w/new.txt", "hello")
+    kinds = [e.type for e in handle.get_new_events()]
+    assert kinds == [FilesystemEventType.CREATE, FilesystemEventType.CHMOD, FilesystemEventType.WRITE]
+    sandbox.files.write("w/sub/x", "1")
+    assert any(e.name == "sub/x" for e in handle.get_new_events())
+    handle.stop()
+    with pytest.raises(NotFoundException):
+        sandbox.files.watch_dir("missing")
+
+
+def test_signed_addresses(sandbox):
+    sandbox.files.write("/tmp/a b.txt", "signed")
+    url = sandbox.download_url("/tmp/a b.txt")
+    assert urllib.request.urlopen(url).read() == b"signed"
+    expired = sandbox.download_url("/tmp/a b.txt", use_signature_expiration=-10)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(expired)
+    assert refused.value.code == 401 and b"signature is already expired" in refused.value.read()
+
+
+def test_commands(sandbox):
+    done = sandbox.commands.run("echo out; echo err >&2")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "out\n", "err\n")
+    with pytest.raises(CommandExitException) as failed:
+        sandbox.commands.run("exit 3")
+    assert failed.value.exit_code == 3
+    with pytest.raises(InvalidArgumentException):
+        sandbox.commands.run("pwd", cwd="/does/not/exist")
+    assert sandbox.commands.run("pwd", cwd="/tmp").stdout == "/tmp\n"
+    handle = sandbox.commands.run("sleep 100", background=True)
+    assert handle.pid in [p.pid for p in sandbox.commands.list()]
+    handle.disconnect()
+    again = sandbox.commands.connect(handle.pid)
+    assert again.kill() and not sandbox.commands.kill(999999)
+    assert sandbox.commands.run(f"kill -0 {handle.pid} 2>/dev/null || echo gone").stdout == "gone\n"
+    big = sandbox.commands.run("head -c 3000000 /dev/zero | tr '\\0' x")
+    assert len(big.stdout) == 3_000_000
+
+
+def test_standard_input(sandbox):
+    handle = sandbox.commands.run("cat", background=True, stdin=True)
+    sandbox.commands.send_stdin(handle.pid, "ping\n")
+    sandbox.commands.close_stdin(handle.pid)
+    assert handle.wait().stdout == "ping\n"
+
+
+def test_time_limit_of_a_command(sandbox):
+    with pytest.raises(TimeoutException):
+        sandbox.commands.run("sleep 60", timeout=1)
+
+
+def test_terminal(sandbox):
+    from e2b.sandbox.commands.command_handle import PtySize
+
+    handle = sandbox.pty.create(PtySize(rows=24, cols=80))
+    sandbox.pty.resize(handle.pid, PtySize(rows=30, cols=99))
+    sandbox.pty.send_stdin(handle.pid, b"stty size; exit\n")
+    said = bytearray()
+    handle.wait(on_pty=said.extend)
+    assert b"30 99" in said
+
+
+def test_life(server):
+    s = Sandbox.create(timeout=60, metadata={"a b": "c/d"})
+    try:
+        info = s.get_info()
+        assert info.metadata == {"a b": "c/d"} and info.state == SandboxState.RUNNING
+        assert s.get_info().end_at == info.end_at
+        s.set_timeout(600)
+        assert s.get_info().end_at > info.end_at
+        connected = Sandbox.connect(s.sandbox_id, timeout=10)
+        assert connected.get_info().end_at == s.get_info().end_at
+        page = Sandbox.list(query=SandboxQuery(metadata={"a b": "c/d"}))
+        assert [i.sandbox_id for i in page.next_items()] == [s.sandbox_id]
+        assert Sandbox.list(query=SandboxQuery(metadata={"x": "y"})).next_items() == []
+        assert len(s.get_metrics()) == 1
+        s.run_code("kept = 5")
+        assert s.pause()
+        assert Sandbox.list(query=SandboxQuery(state=[SandboxState.PAUSED])).next_items()
+        assert not s.is_running()
+        resumed = s.connect()
+        assert resumed.run_code("kept").text == "5"
+        s.set_timeout(0)
+        deadline = time.monotonic() + 10
+        while s.is_running():
+            assert time.monotonic() < deadline
+    finally:
+        s.kill()
+    assert not Sandbox.kill(s.sandbox_id)
+    with pytest.raises(SandboxNotFoundException):
+        Sandbox.connect(s.sandbox_id)
+
+
+def test_a_wrong_key_is_refused():
+    with pytest.raises(AuthenticationException):
+        Sandbox.create(api_key="e2b_" + "0" * 40)
+
+
+def test_a_server_inside_is_reached_by_its_name(sandbox, server):
+    sandbox.commands.run("mkdir -p www && echo hello > www/i.txt")
+    sandbox.commands.run("python3 -m http.server 8000 --directory www", background=True)
+    host = sandbox.get_host(8000)
+    request = urllib.request.Request(f"{server['url']}/i.txt", headers={"Host": host})
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            assert urllib.request.urlopen(request).read() == b"hello\n"
+            return
+        except urllib.error.HTTPError as error:
+            assert error.code == 502 and time.monotonic() < deadline

@@ -1,0 +1,72 @@
+//! Health, readiness, metrics and the description of the API.
+
+use anyhow::Result;
+use atoll_tests::server::{Answer, Server, connect};
+use std::io::Write;
+
+fn ask(server: &Server, path: &str) -> Result<Answer> {
+    let mut connection = connect(server.admin)?;
+    connection.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())?;
+    Answer::read(&mut connection)
+}
+
+#[test]
+fn metrics_are_for_operators_and_keys_are_not_there() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    server.send("GET", "/v1/keys?secret=hidden", None).unwrap();
+    server.send("GET", "/somewhere/hidden", None).unwrap();
+    let metrics = ask(&server, "/metrics").unwrap().text();
+    for line in [
+        r#"atoll_requests_total{method="GET",route="/v1/keys",status="200"} 1"#,
+        r#"atoll_requests_total{method="GET",route="unknown",status="404"} 1"#,
+        "atoll_ready 1",
+        "atoll_sandboxes_live 0",
+        r#"atoll_executions_total{outcome="timeout"} 0"#,
+        r#"atoll_limits_hit_total{limit="capacity"} 0"#,
+        r#"atoll_sandboxes_ended_total{reason="expired_idle"} 0"#,
+        "# TYPE atoll_sandbox_memory_bytes gauge",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    assert!(metrics.ends_with("# EOF\n") && !metrics.contains("hidden"), "{metrics}");
+    assert_eq!(
+        server.send("GET", "/metrics", None).unwrap().status,
+        404,
+        "not on the public port"
+    );
+    assert_eq!(
+        ask(&server, "/v1/keys").unwrap().status,
+        404,
+        "not on the operators' port"
+    );
+}
+
+#[test]
+fn health_and_readiness_are_on_both_ports() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    for (path, status) in [("/healthz", "ok"), ("/readyz", "ready")] {
+        for answer in [ask(&server, path), server.send_as("", "GET", path, None)] {
+            assert_eq!(answer.unwrap().json().unwrap()["status"], status, "{path}");
+        }
+    }
+}
+
+#[test]
+fn the_description_that_is_served_is_the_one_in_the_documents() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+    let kept: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(kept).unwrap()).unwrap();
+    assert_eq!(
+        server
+            .send_as("", "GET", "/openapi.json", None)
+            .unwrap()
+            .json()
+            .unwrap(),
+        kept
+    );
+    let page = server.send_as("", "GET", "/docs", None).unwrap();
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+}

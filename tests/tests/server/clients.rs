@@ -1,0 +1,228 @@
+//! Clients that are slow, wrong, too many or hostile.
+
+use anyhow::{Result, ensure};
+use atoll_tests::process::eventually;
+use atoll_tests::server::{Answer, Server, connect, is_closed};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn get(server: &Server, host: &str) -> String {
+    let key = &server.key;
+    format!("GET /v1/keys HTTP/1.1\r\nHost: {host}\r\nX-API-KEY: {key}\r\n\r\n")
+}
+
+fn post(server: &Server, headers: &str) -> String {
+    let (host, key) = (server.api, &server.key);
+    format!(
+        "POST /v1/keys HTTP/1.1\r\nHost: {host}\r\nX-API-KEY: {key}\r\nContent-Type: application/json\r\n{headers}\r\n"
+    )
+}
+
+/// A connection that has got one answer and stays open.
+fn kept(server: &Server) -> Result<TcpStream> {
+    let mut connection = connect(server.api)?;
+    connection.write_all(get(server, &server.api.to_string()).as_bytes())?;
+    ensure!(Answer::read(&mut connection)?.status == 200);
+    Ok(connection)
+}
+
+#[test]
+fn a_head_that_does_not_arrive_is_cut_and_an_idle_connection_is_not() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--header-timeout", "300ms"]).unwrap();
+    let mut idle = kept(&server).unwrap();
+    let mut nothing = connect(server.api).unwrap();
+    let mut slow = connect(server.api).unwrap();
+    slow.write_all(b"GET /healthz HT").unwrap();
+    assert!(is_closed(&mut nothing) && is_closed(&mut slow));
+    idle.write_all(get(&server, &server.api.to_string()).as_bytes())
+        .unwrap();
+    assert_eq!(Answer::read(&mut idle).unwrap().status, 200);
+    // The same connection, now slow within its second head.
+    idle.write_all(b"GET /heal").unwrap();
+    assert!(is_closed(&mut idle));
+}
+
+#[test]
+fn a_head_that_drips_is_cut() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--header-timeout", "300ms"]).unwrap();
+    let mut slow = connect(server.api).unwrap();
+    slow.write_all(b"GET /healthz HTTP/1.1\r\nX: ").unwrap();
+    eventually("the server hangs up", || {
+        std::thread::sleep(Duration::from_millis(20));
+        slow.write_all(b"x").is_err()
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_idle_connection_ends_in_its_time() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--idle-timeout", "300ms", "--header-timeout", "1h"]).unwrap();
+    assert!(is_closed(&mut kept(&server).unwrap()));
+}
+
+#[test]
+fn a_body_that_stops_or_drips_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--read-timeout", "400ms"]).unwrap();
+    let mut stopped = connect(server.api).unwrap();
+    stopped
+        .write_all((post(&server, "Content-Length: 99\r\n") + "{").as_bytes())
+        .unwrap();
+    let answer = Answer::read(&mut stopped).unwrap();
+    assert_eq!((answer.status, answer.code().unwrap().as_str()), (408, "body_timeout"));
+    let mut drips = connect(server.api).unwrap();
+    drips
+        .write_all(post(&server, "Content-Length: 999\r\n").as_bytes())
+        .unwrap();
+    let mut feeding = drips.try_clone().unwrap();
+    let feeder = std::thread::spawn(move || {
+        while feeding.write_all(b" ").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert_eq!(Answer::read(&mut drips).unwrap().code().unwrap(), "body_timeout");
+    drips.shutdown(std::net::Shutdown::Both).ok();
+    feeder.join().unwrap();
+}
+
+#[test]
+fn more_connections_than_allowed_are_told_so() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--max-connections", "2"]).unwrap();
+    let (one, _two) = (kept(&server).unwrap(), kept(&server).unwrap());
+    let refused = server.raw(b"").unwrap();
+    assert_eq!((refused.status, refused.code().unwrap().as_str()), (503, "at_capacity"));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    drop(one);
+    eventually("room again", || {
+        server
+            .send("GET", "/healthz", None)
+            .is_ok_and(|answer| answer.status == 200)
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_chunked_body_is_taken_up_to_the_limit() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--max-body-bytes", "2KiB"]).unwrap();
+    let chunked = post(&server, "Transfer-Encoding: chunked\r\n");
+    let made = server
+        .raw((chunked.clone() + "e\r\n{\"name\":\"ab\"  \r\n1\r\n}\r\n0\r\n\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(made.status, 201, "{}", made.text());
+    let endless = format!("1000\r\n{}\r\n", " ".repeat(0x1000));
+    let refused = server.raw((chunked + &endless).as_bytes()).unwrap();
+    assert_eq!(
+        (refused.status, refused.code().unwrap().as_str()),
+        (413, "body_too_large")
+    );
+    let told = server
+        .raw(post(&server, "Content-Length: 99999999999\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(told.code().unwrap(), "body_too_large");
+}
+
+#[test]
+fn a_packed_body_is_not_unpacked() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let packed = post(&server, "Content-Encoding: gzip\r\nContent-Length: 2\r\n") + "{}";
+    assert_eq!(
+        server.raw(packed.as_bytes()).unwrap().code().unwrap(),
+        "unsupported_media_type"
+    );
+}
+
+#[test]
+fn what_is_no_http_ends_its_own_connection_only() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1_000));
+    let both = post(&server, "Content-Length: 1\r\nContent-Length: 2\r\n") + "{}";
+    for bytes in [
+        &b"\x16\x03\x01\x02\0\x01\0\x01\xfc"[..],
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nbad header\r\n\r\n",
+        b"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nHost: localhost\r\n\r\n",
+        long.as_bytes(),
+        many.as_bytes(),
+        both.as_bytes(),
+    ] {
+        let mut connection = connect(server.api).unwrap();
+        connection.write_all(bytes).ok();
+        let answer = Answer::read(&mut connection);
+        assert!(
+            answer
+                .as_ref()
+                .map_or(true, |answer| (400..500).contains(&answer.status)),
+            "{answer:?}"
+        );
+        assert!(is_closed(&mut connection));
+    }
+    assert_eq!(server.send("GET", "/healthz", None).unwrap().status, 200);
+}
+
+#[test]
+fn two_lengths_of_one_body_hide_no_second_request() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let hidden = "0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for lengths in [
+        "Content-Length: 60\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 60\r\n",
+    ] {
+        let mut connection = connect(server.api).unwrap();
+        connection
+            .write_all((post(&server, lengths) + hidden).as_bytes())
+            .unwrap();
+        assert_eq!(Answer::read(&mut connection).unwrap().status, 400);
+        let mut rest = Vec::new();
+        connection.read_to_end(&mut rest).ok();
+        assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    }
+}
+
+#[test]
+fn a_name_that_points_here_from_elsewhere_gets_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--allowed-hosts", "atoll.test,*.proxy.test"]).unwrap();
+    let port = server.api.port();
+    let ask = |host: &str| server.raw(get(&server, host).as_bytes()).unwrap();
+    for fine in [
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "atoll.test",
+        "a.proxy.test",
+        "sbx.localhost",
+        "api.sbx.localhost",
+    ] {
+        assert_eq!(ask(&format!("{fine}:{port}")).status, 200, "{fine}");
+    }
+    for foreign in ["evil.test", "proxy.test", "localhost.evil.test"] {
+        let refused = ask(foreign);
+        assert_eq!(
+            (refused.status, refused.code().unwrap().as_str()),
+            (421, "host_not_allowed"),
+            "{foreign}"
+        );
+    }
+    let absolute = get(&server, "localhost").replace("/v1/keys", "http://evil.test/v1/keys");
+    assert_eq!(server.raw(absolute.as_bytes()).unwrap().status, 400);
+}
+
+#[test]
+fn headers_of_proxies_and_overrides_change_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let extra = "X-HTTP-Method-Override: POST\r\nX-Forwarded-Host: evil.test\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n";
+    let request = get(&server, "localhost").trim_end().to_owned() + "\r\n" + extra;
+    let listed = server.raw(request.as_bytes()).unwrap();
+    assert_eq!(listed.json().unwrap()["keys"].as_array().unwrap().len(), 1);
+}

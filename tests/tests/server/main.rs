@@ -1,0 +1,9 @@
+//! `atoll serve` and `atoll keys` as operators and clients see them: the real binary, real sockets.
+
+mod admin;
+mod clients;
+mod drain;
+mod keys;
+mod kill;
+mod logs;
+mod settings;

@@ -1,0 +1,81 @@
+//! Settings as typed by people: shown with their sources, refused with words.
+
+use atoll_tests::run_command;
+use atoll_tests::server::{Server, atoll_in, serve};
+
+#[test]
+fn print_config_says_where_each_value_came_from() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("atoll.toml"), "max_sandboxes = 7\n[pool]\nmin = 1\n").unwrap();
+    let mut command = atoll_in(home.path());
+    command
+        .args(["serve", "--print-config", "--pool-max", "9"])
+        .env("ATOLL_LOG_LEVEL", "debug");
+    let ran = run_command(&mut command).unwrap();
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+    let line = |start: &str| {
+        ran.stdout
+            .lines()
+            .find(|line| line.starts_with(start))
+            .unwrap_or_default()
+    };
+    assert!(
+        line("listen = \"127.0.0.1:7070\"").ends_with("# default"),
+        "{}",
+        ran.stdout
+    );
+    assert!(line("max_sandboxes = 7").ends_with("atoll.toml"), "{}", ran.stdout);
+    assert!(
+        line("level = \"debug\"").ends_with("# ATOLL_LOG_LEVEL"),
+        "{}",
+        ran.stdout
+    );
+    assert!(line("max = 9").ends_with("# --pool-max"), "{}", ran.stdout);
+    assert!(!home.path().join("atoll.db").exists(), "nothing is made");
+}
+
+#[test]
+fn wrong_settings_are_refused_with_words() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("mine.toml");
+    std::fs::write(&file, "lisen = \"x\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    for (args, words) in [
+        (&["--config", file][..], "did you mean `listen`?"),
+        (&["--config", "/nonexistent/x"], "cannot read the settings file"),
+        (&["--max-connections", "none"], "cannot be read"),
+        (&["--pool-min", "17"], "above pool.max"),
+        (&["--insecure-no-auth", "--listen", "0.0.0.0:0"], "loopback"),
+        (&["--log-format", "xml"], "one of: text, json"),
+        (&["--otlp-endpoint", "http://127.0.0.1:1"], "--features otlp"),
+        (&["--colour", "blue"], "unexpected argument"),
+    ] {
+        let ran = run_command(atoll_in(home.path()).arg("serve").args(args)).unwrap();
+        assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_second_server_and_a_taken_port_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let second = run_command(&mut serve(home.path(), &[])).unwrap();
+    assert_eq!(second.code, Some(2), "{second:?}");
+    assert!(second.stderr.contains("another server runs"), "{}", second.stderr);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let taken = server.api.to_string();
+    let mut command = atoll_in(elsewhere.path());
+    let taken = run_command(command.args(["serve", "--listen", &taken, "--admin-listen", "127.0.0.1:0"])).unwrap();
+    assert_eq!(taken.code, Some(2), "{taken:?}");
+    assert!(taken.stderr.contains("cannot listen on"), "{}", taken.stderr);
+}
+
+#[test]
+fn without_auth_only_loopback_is_served_and_it_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--insecure-no-auth"]).unwrap();
+    assert_eq!(server.key, "");
+    assert!(!home.path().join("first-key").exists());
+    assert_eq!(server.send("GET", "/v1/keys", None).unwrap().status, 200);
+}
