@@ -17,8 +17,8 @@ pub mod fuzz_bodies;
 pub mod guest;
 mod place;
 pub mod process;
-pub mod user;
 pub mod server;
+pub mod user;
 
 pub use place::{Place, input};
 

@@ -269,7 +269,8 @@ impl Sandbox {
 
     /// What it uses now, as its agent sees it.
     pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
-        let (memory_bytes, cpu_ms) = self.jail.usage(u64::MAX).await?;
+        let in_use = self.jail.usage(u64::MAX).await?;
+        let (memory_bytes, cpu_ms) = (in_use.memory_bytes, in_use.cpu_ms);
         let (free, _) = self.jail.scratch().await?;
         let mut sampled = crate::jail::lock(&self.sampled);
         let (since, before) = std::mem::replace(&mut *sampled, (std::time::Instant::now(), cpu_ms));

@@ -67,7 +67,10 @@ pub(crate) fn weaker_points(mode: Mode, no_groups: Option<&str>) -> Vec<String> 
     });
     let uncounted = "memory that is shared without a file (memfd, shared anonymous mappings) is refused, because without a cgroup nobody could count it; nor is then counted what the kernel holds for pipes, sockets and page tables";
     let shared = "one host user for all sandboxes: file ownership does not separate them, only mounts do";
-    alone.into_iter().chain([uncounted, shared].map(str::to_owned)).collect()
+    alone
+        .into_iter()
+        .chain([uncounted, shared].map(str::to_owned))
+        .collect()
 }
 
 fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {

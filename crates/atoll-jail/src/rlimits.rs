@@ -65,7 +65,12 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
         ("-v", "address space", Resource::As, memory),
         ("-d", "data", Resource::Data, memory),
         ("-f", "file size", Resource::Fsize, limits.scratch.get()),
-        ("-u", "processes", Resource::Nproc, processes(limits, mode == Mode::Rootless)),
+        (
+            "-u",
+            "processes",
+            Resource::Nproc,
+            processes(limits, mode == Mode::Rootless),
+        ),
         ("-t", "processor seconds", Resource::Cpu, u64::MAX),
     ];
     for (flag, what, resource, least) in wanted {

@@ -50,7 +50,14 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    pub fn new(node: Arc<Node>, store: Store, quotas: Quotas, metrics: Metrics, template: String, longest: Duration) -> Arc<Self> {
+    pub fn new(
+        node: Arc<Node>,
+        store: Store,
+        quotas: Quotas,
+        metrics: Metrics,
+        template: String,
+        longest: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             node,
             store,
@@ -71,7 +78,10 @@ impl Sandboxes {
         let began = Instant::now();
         let template = wish.template.unwrap_or_else(|| self.template.clone());
         if !self.has_template(&template) {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("there is no template `{template}`")));
+            return Err(ApiError::new(
+                ErrorCode::NotFound,
+                format!("there is no template `{template}`"),
+            ));
         }
         let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
         let spec = SandboxSpec {
@@ -89,13 +99,21 @@ impl Sandboxes {
             max_executions: wish.max_executions,
         };
         let session = self.node.create(&template, spec, life).await.map_err(refused)?;
-        self.metrics.claimed(&template, Tier::Jail, from(session.sandbox.origin()), began.elapsed());
+        self.metrics
+            .claimed(&template, Tier::Jail, from(session.sandbox.origin()), began.elapsed());
         if let Err(error) = self.store.add_sandbox(record(caller, &session)).await {
             session.end(EndReason::Failed);
             return Err(error.into());
         }
         lock(&self.owners).insert(session.id().clone(), caller.clone());
-        self.used(caller, Usage { sandboxes: 1, ..Usage::default() }).await;
+        self.used(
+            caller,
+            Usage {
+                sandboxes: 1,
+                ..Usage::default()
+            },
+        )
+        .await;
         tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), slot));
         Ok(Made { session, rate })
     }
@@ -156,7 +174,9 @@ impl Sandboxes {
 
     /// A sandbox of the caller's tenant; one that ended stays visible for a day.
     pub fn find(&self, caller: &Caller, id: &SandboxId) -> Option<Arc<Session>> {
-        self.node.find(id).filter(|session| session.spec.owner == *caller.tenant)
+        self.node
+            .find(id)
+            .filter(|session| session.spec.owner == *caller.tenant)
     }
 
     /// Whoever owns it: for requests that show the sandbox's own token.

@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-async fn share(
+pub(crate) async fn share(
     settings: Settings,
     store: Store,
     address: SocketAddr,
@@ -178,7 +178,7 @@ async fn share(
     }))
 }
 
-fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
+pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
     let size = |size: atoll_core::service::PoolSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
     NodeConfig {
         home: home.to_owned(),
@@ -195,7 +195,11 @@ fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
 
 /// Builds the template and fills the pool; until then the server says that it is not ready.
 async fn warm_up(state: AppState) {
-    let opened = state.sandboxes.node().open(&state.settings.template, Arc::new(Told)).await;
+    let opened = state
+        .sandboxes
+        .node()
+        .open(&state.settings.template, Arc::new(Told))
+        .await;
     match opened {
         Ok(_) => {
             tracing::info!(template = state.settings.template, "ready: the pool is warm");

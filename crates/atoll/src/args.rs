@@ -37,6 +37,11 @@ impl Command {
                 | TemplateCommand::Show { json, .. } => *json,
                 TemplateCommand::Rm { .. } => false,
             },
+            Self::Serve(_) => false,
+            Self::Keys(args) => match &args.command {
+                KeysCommand::Create(args) => args.json,
+                KeysCommand::List { json } | KeysCommand::Revoke { json, .. } => *json,
+            },
         }
     }
 }

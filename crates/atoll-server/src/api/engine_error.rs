@@ -9,9 +9,15 @@ impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         match &error {
             EngineError::Jail(JailError::Refused { why, message }) => Self::new(code(*why), message.clone()),
-            EngineError::Jail(JailError::Over | JailError::Agent) => Self::new(ErrorCode::Ended, "The sandbox was not found"),
-            EngineError::Jail(JailError::NoWall { fix, .. }) => Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone()),
-            EngineError::Input(_) | EngineError::Language(_) => Self::new(ErrorCode::InvalidRequest, error.to_string()),
+            EngineError::Jail(JailError::Over | JailError::Agent) => {
+                Self::new(ErrorCode::Ended, "The sandbox was not found")
+            }
+            EngineError::Jail(JailError::NoWall { fix, .. }) => {
+                Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
+            }
+            EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => {
+                Self::new(ErrorCode::InvalidRequest, error.to_string())
+            }
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
@@ -47,7 +53,9 @@ fn code(why: Refusal) -> ErrorCode {
     match why {
         Refusal::NotFound => ErrorCode::NotFound,
         Refusal::Exists => ErrorCode::Exists,
-        Refusal::NotADirectory | Refusal::IsADirectory | Refusal::NotAFile | Refusal::Invalid => ErrorCode::InvalidRequest,
+        Refusal::NotADirectory | Refusal::IsADirectory | Refusal::NotAFile | Refusal::Invalid => {
+            ErrorCode::InvalidRequest
+        }
         Refusal::NoRoom => ErrorCode::NoRoom,
         Refusal::Denied => ErrorCode::Forbidden,
         Refusal::NotListening => ErrorCode::Conflict,

@@ -4,22 +4,22 @@ mod keys;
 mod pages;
 
 use super::native::ErrorBody;
-use super::state::Shared;
 use super::table::{Access, Dialect};
 use super::*;
-use crate::auth::{DEFAULT_TENANT, KeyRing, Scopes, SecretKey};
-use crate::config::{Domain, Quotas, Settings};
-use crate::http::HostRules;
-use crate::limits::Limits;
-use crate::metrics::Metrics;
-use crate::ready::{Readiness, Ready};
+use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
+use crate::config::{Quotas, Settings};
+use crate::ready::Ready;
+use crate::server::{node_config, share};
 use crate::store::{NewKey, Store};
 use atoll_core::service::Scope;
+use atoll_engine::Node;
 use axum::body::Body;
 use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
 use http_body_util::BodyExt;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
 use tower::ServiceExt;
 
 /// A server's state with a store of its own.
@@ -33,20 +33,14 @@ impl World {
         Self::with(Settings::default()).await
     }
 
-    async fn with(settings: Settings) -> Self {
+    async fn with(mut settings: Settings) -> Self {
+        // Nobody must build one here.
+        settings.template = "no-such-template".to_owned();
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&Store::path(dir.path())).unwrap();
-        let domain = Domain::local(7070);
-        let state = AppState::new(Shared {
-            keys: KeyRing::load(&store).await.unwrap(),
-            limits: Limits::new(&settings),
-            metrics: Metrics::default(),
-            ready: Readiness::default(),
-            hosts: HostRules::new(&settings, domain.clone()),
-            domain,
-            store,
-            settings,
-        });
+        let node = Node::new(node_config(&settings, dir.path(), Path::new("atoll")));
+        let address = SocketAddr::from(([127, 0, 0, 1], 7070));
+        let state = share(settings, store, address, node).await.unwrap();
         Self { state, _dir: dir }
     }
 

@@ -51,11 +51,19 @@ struct TimeoutCall {
     timeout: Option<u64>,
 }
 
-pub(super) async fn create_v2(Extract(state): Extract<AppState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+pub(super) async fn create_v2(
+    Extract(state): Extract<AppState>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     create(&state.e2b, &caller, &body, DEFAULT_TIMEOUT).await
 }
 
-pub(super) async fn create_v1(Extract(state): Extract<AppState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+pub(super) async fn create_v1(
+    Extract(state): Extract<AppState>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     create(&state.e2b, &caller, &body, OLD_TIMEOUT).await
 }
 
@@ -90,7 +98,11 @@ fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
         return refused("an MCP gateway");
     }
     // Nothing leaves a sandbox; asking for some of it, with rules, would be a promise we do not keep.
-    if call.network.as_ref().is_some_and(|network| network.get("allowOut").is_some_and(|allow| !allow.is_null())) {
+    if call
+        .network
+        .as_ref()
+        .is_some_and(|network| network.get("allowOut").is_some_and(|allow| !allow.is_null()))
+    {
         return refused("access to named hosts");
     }
     if call.allow_internet_access == Some(true) {
@@ -145,7 +157,11 @@ impl E2b {
     /// What info and list answer.
     pub(super) fn detail(&self, session: &Session) -> Value {
         let limits = session.sandbox.limits();
-        let state = if session.state() == State::Paused { "paused" } else { "running" };
+        let state = if session.state() == State::Paused {
+            "paused"
+        } else {
+            "running"
+        };
         json!({
             "templateID": session.template,
             "sandboxID": session.id(),
@@ -348,7 +364,9 @@ pub(super) async fn network(
 ) -> Result<StatusCode, ApiError> {
     state.e2b.own(&caller, &name)?;
     let call: Value = read(&body)?;
-    let opens = call.get("allowOut").is_some_and(|allow| allow.as_array().is_none_or(|list| !list.is_empty()))
+    let opens = call
+        .get("allowOut")
+        .is_some_and(|allow| allow.as_array().is_none_or(|list| !list.is_empty()))
         || call.get("allow_internet_access") == Some(&json!(true));
     match opens {
         true => Err(invalid("access to the network cannot be had on this server")),
@@ -364,6 +382,9 @@ pub(super) async fn template_alias(
     let known = template(&name).is_none_or(|name| state.e2b.sandboxes.has_template(&name));
     match known {
         true => Ok(Json(json!({"templateID": name, "public": true}))),
-        false => Err(ApiError::new(ErrorCode::NotFound, format!("there is no template '{name}'"))),
+        false => Err(ApiError::new(
+            ErrorCode::NotFound,
+            format!("there is no template '{name}'"),
+        )),
     }
 }

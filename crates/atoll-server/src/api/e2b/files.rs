@@ -46,7 +46,9 @@ struct Allowed {
 
 /// Who may read or write which file: by the sandbox's token, or by an address that was signed with it.
 fn allowed(state: &AppState, headers: &HeaderMap, uri: &Uri, operation: &str) -> Result<Allowed, ApiError> {
-    let query = Query::<FileQuery>::try_from_uri(uri).map_err(|error| invalid(error.body_text()))?.0;
+    let query = Query::<FileQuery>::try_from_uri(uri)
+        .map_err(|error| invalid(error.body_text()))?
+        .0;
     let session = match (named(&state.e2b, headers), &query.signature) {
         (Ok(session), _) => {
             check(&state.e2b, &session, word(headers, ACCESS), &query, operation)?;
@@ -110,9 +112,14 @@ fn signed<'a>(query: &'a FileQuery, operation: &'a str) -> Signed<'a> {
 }
 
 fn check_expiration(query: &FileQuery) -> Result<(), ApiError> {
-    let Some(text) = &query.signature_expiration else { return Ok(()) };
+    let Some(text) = &query.signature_expiration else {
+        return Ok(());
+    };
     let until: u64 = text.parse().map_err(|_| denied("invalid signature expiration"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     match until < now {
         true => Err(denied("signature is already expired")),
         false => Ok(()),
@@ -122,7 +129,9 @@ fn check_expiration(query: &FileQuery) -> Result<(), ApiError> {
 fn check_user(query: &FileQuery) -> Result<(), ApiError> {
     match query.username.as_deref() {
         None | Some("" | USER) => Ok(()),
-        Some(other) => Err(denied(&format!("there is no user '{other}' in the sandbox; the one user is '{USER}'"))),
+        Some(other) => Err(denied(&format!(
+            "there is no user '{other}' in the sandbox; the one user is '{USER}'"
+        ))),
     }
 }
 
@@ -141,7 +150,10 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     // Not more than was promised, if it grows meanwhile.
     let body = Body::from_stream(ReaderStream::with_capacity(file.take(size), PIECE));
     let name = open.path.rsplit('/').next().unwrap_or_default();
-    let disposition = format!("inline; filename*=utf-8''{}", percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC));
+    let disposition = format!(
+        "inline; filename*=utf-8''{}",
+        percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC)
+    );
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),
@@ -164,7 +176,9 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
 
 async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiError> {
     let metadata = metadata(request.headers())?;
-    let kind = word(request.headers(), header::CONTENT_TYPE.as_str()).unwrap_or_default().to_owned();
+    let kind = word(request.headers(), header::CONTENT_TYPE.as_str())
+        .unwrap_or_default()
+        .to_owned();
     if kind.starts_with("multipart/form-data") {
         return take_parts(allowed, request, metadata).await;
     }
@@ -172,7 +186,11 @@ async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiErro
         let message = "the content type must be multipart/form-data or application/octet-stream";
         return Err(invalid(message));
     }
-    let path = allowed.query.path.as_deref().ok_or_else(|| invalid("the query has no path"))?;
+    let path = allowed
+        .query
+        .path
+        .as_deref()
+        .ok_or_else(|| invalid("the query has no path"))?;
     let upload = begin(&allowed.session, path, metadata).await?;
     let pieces: BodyDataStream = request.into_body().into_data_stream();
     Ok(vec![fill(upload, pieces).await?])
@@ -245,7 +263,9 @@ fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, ApiError> {
     let mut found = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(METADATA) {
-            let value = value.to_str().map_err(|_| invalid(format!("metadata `{key}` is not plain text")))?;
+            let value = value
+                .to_str()
+                .map_err(|_| invalid(format!("metadata `{key}` is not plain text")))?;
             found.insert(key.to_owned(), value.to_owned());
         }
     }

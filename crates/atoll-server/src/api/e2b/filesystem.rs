@@ -35,13 +35,17 @@ type Answer = Result<Json<Value>, ApiError>;
 pub(super) async fn stat(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
-    Ok(Json(json!({"entry": entry(&inside.session.sandbox.stat(&call.path).await?)})))
+    Ok(Json(
+        json!({"entry": entry(&inside.session.sandbox.stat(&call.path).await?)}),
+    ))
 }
 
 pub(super) async fn make_dir(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
-    Ok(Json(json!({"entry": entry(&inside.session.sandbox.make_dir(&call.path).await?)})))
+    Ok(Json(
+        json!({"entry": entry(&inside.session.sandbox.make_dir(&call.path).await?)}),
+    ))
 }
 
 pub(super) async fn rename(inside: Inside, body: Bytes) -> Answer {
@@ -105,7 +109,10 @@ impl Follow {
             None if self.session.end_reason().is_some() => Some(Item::Lost),
             None => {
                 self.watch = None;
-                Some(Item::Error(ApiError::new(ErrorCode::QuotaExceeded, "changes came too fast; watch again")))
+                Some(Item::Error(ApiError::new(
+                    ErrorCode::QuotaExceeded,
+                    "changes came too fast; watch again",
+                )))
             }
         }
     }
@@ -124,7 +131,10 @@ pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside
     let call: PathCall = unary(&body)?;
     drop(inside.session.begin_use()?);
     let watch = inside.session.sandbox.watch(&call.path, call.recursive).await?;
-    let id = state.e2b.watchers.add(Arc::clone(&inside.session), watch, call.include_entry)?;
+    let id = state
+        .e2b
+        .watchers
+        .add(Arc::clone(&inside.session), watch, call.include_entry)?;
     Ok(Json(json!({"watcherId": id})))
 }
 
@@ -132,7 +142,9 @@ pub(super) async fn watcher_events(State(state): State<AppState>, inside: Inside
     let call: PathCall = unary(&body)?;
     // A round trip to the agent: what it saw before is here when it answers.
     inside.session.sandbox.stat("/").await?;
-    Ok(Json(json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?})))
+    Ok(Json(
+        json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?}),
+    ))
 }
 
 pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {

@@ -2,9 +2,9 @@
 
 use super::E2b;
 use super::ascii::line;
+use super::lines::Lines;
 use super::route::Inside;
 use crate::api::AppState;
-use crate::clock::Timestamp;
 use atoll_core::execution::{CodeError, Execution, RichResult};
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
@@ -19,7 +19,6 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// A silent stream says something this often, so that a client that is gone is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(5);
@@ -40,11 +39,7 @@ struct ContextCall {
 
 type Refusal = (StatusCode, String);
 
-pub(super) async fn execute(
-    State(state): State<AppState>,
-    inside: Inside,
-    body: Bytes,
-) -> Result<Response, Refusal> {
+pub(super) async fn execute(State(state): State<AppState>, inside: Inside, body: Bytes) -> Result<Response, Refusal> {
     let call: ExecuteCall = read(&body)?;
     let context = choose(&call)?;
     if let Choice::Named(id) = &context
@@ -53,25 +48,33 @@ pub(super) async fn execute(
         return Err(no_context(id.as_str()));
     }
     let control = Control::default();
-    let (lines, received) = mpsc::unbounded_channel();
+    let lines = Arc::new(Lines::default());
     let run = Run {
         e2b: Arc::clone(&state.e2b),
         session: inside.session,
-        lines,
+        lines: Arc::clone(&lines),
         control: control.clone(),
     };
     tokio::spawn(run.go(call.code, context, call.env_vars.unwrap_or_default()));
     let body = Body::from_stream(futures_util::stream::unfold(
-        Reading { received, control, over: false },
+        Reading {
+            lines,
+            control,
+            over: false,
+        },
         |mut reading| async move { reading.next().await.map(|line| (line, reading)) },
     ));
-    let kind = [(header::CONTENT_TYPE, "application/x-ndjson"), (header::CACHE_CONTROL, "no-cache")];
+    let kind = [
+        (header::CONTENT_TYPE, "application/x-ndjson"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
     Ok((kind, body).into_response())
 }
 
 fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
 }
 
 fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
@@ -92,7 +95,10 @@ fn language(name: &str) -> Result<Language, Refusal> {
         "javascript" | "js" | "typescript" | "ts" => Ok(Language::Javascript),
         "bash" => Ok(Language::Bash),
         "r" => Ok(Language::R),
-        other => Err((StatusCode::INTERNAL_SERVER_ERROR, format!("there is no kernel for `{other}`"))),
+        other => Err((
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("there is no kernel for `{other}`"),
+        )),
     }
 }
 
@@ -105,14 +111,14 @@ type Line = Result<Bytes, super::connect::Broken>;
 
 /// The client's end of an execution. When the client goes, the code is interrupted.
 struct Reading {
-    received: mpsc::UnboundedReceiver<Line>,
+    lines: Arc<Lines>,
     control: Control,
     over: bool,
 }
 
 impl Reading {
     async fn next(&mut self) -> Option<Line> {
-        match tokio::time::timeout(KEEPALIVE, self.received.recv()).await {
+        match tokio::time::timeout(KEEPALIVE, self.lines.next()).await {
             Ok(None) => {
                 self.over = true;
                 None
@@ -135,7 +141,7 @@ impl Drop for Reading {
 struct Run {
     e2b: Arc<E2b>,
     session: Arc<Session>,
-    lines: mpsc::UnboundedSender<Line>,
+    lines: Arc<Lines>,
     control: Control,
 }
 
@@ -151,41 +157,30 @@ impl Run {
         };
         let mut decoder = Decoders::default();
         let mut sink = |output: Output<'_>| match output {
-            Output::Stdout(bytes) => self.text("stdout", &decoder.stdout.feed(bytes)),
-            Output::Stderr(bytes) => self.text("stderr", &decoder.stderr.feed(bytes)),
+            Output::Stdout(bytes) => self.lines.text("stdout", &decoder.stdout.feed(bytes)),
+            Output::Stderr(bytes) => self.lines.text("stderr", &decoder.stderr.feed(bytes)),
             // Its clients only know results that are added.
-            Output::Result(result) | Output::Updated(_, result) => self.say(&result_line(result)),
+            Output::Result(result) | Output::Updated(_, result) => self.lines.say(result_line(result)),
             Output::Cleared => {}
         };
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
         match done {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
-            Ok(_) | Err(SessionError::Refused(_)) => {
-                self.lines.send(Err(super::connect::Broken)).ok();
-            }
-            Err(SessionError::Engine(error)) => self.say(&error_line(&failure(&error))),
+            Ok(_) | Err(SessionError::Refused(_)) => self.lines.lost(),
+            Err(SessionError::Engine(error)) => self.lines.say(error_line(&failure(&error))),
         }
+        self.lines.end();
     }
 
     fn finish(&self, execution: &Execution) {
         if let Some(error) = &execution.error {
-            self.say(&error_line(error));
+            self.lines.say(error_line(error));
         }
         let count = self.e2b.counts.next(&execution.context_id);
-        self.say(&json!({"type": "number_of_executions", "execution_count": count}));
-        self.say(&json!({"type": "end_of_execution"}));
-    }
-
-    fn text(&self, kind: &str, text: &str) {
-        if !text.is_empty() {
-            self.say(&json!({"type": kind, "text": text, "timestamp": Timestamp::now()}));
-        }
-    }
-
-    fn say(&self, value: &Value) {
-        // A client that is gone hears nothing; the reader has interrupted the code.
-        self.lines.send(Ok(line(value).into())).ok();
+        self.lines
+            .say(json!({"type": "number_of_executions", "execution_count": count}));
+        self.lines.say(json!({"type": "end_of_execution"}));
     }
 }
 
@@ -249,8 +244,12 @@ fn field(mime: &str) -> Option<&'static str> {
 
 /// A string is shown without its quotes.
 fn unquoted(value: &Value) -> Value {
-    let Some(text) = value.as_str() else { return value.clone() };
-    let inner = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    let Some(text) = value.as_str() else {
+        return value.clone();
+    };
+    let inner = ['\'', '"']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     json!(inner.unwrap_or(text))
 }
 
@@ -284,7 +283,10 @@ impl Decoder {
 pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, Refusal> {
     let call: ContextCall = read(&body)?;
     let language = language(call.language.as_deref().unwrap_or("python"))?;
-    let _using = inside.session.begin_use().map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
+    let _using = inside
+        .session
+        .begin_use()
+        .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
     let sandbox = &inside.session.sandbox;
     if let Some(cwd) = &call.cwd {
         sandbox.stat(cwd).await.map_err(|error| refuse(&error))?;
@@ -299,7 +301,10 @@ fn refuse(error: &EngineError) -> Refusal {
         EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message.clone()),
         EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
         EngineError::Language(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the sandbox could not do it".to_owned()),
+        _ => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the sandbox could not do it".to_owned(),
+        ),
     }
 }
 
@@ -312,28 +317,37 @@ pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
     Json(all.iter().map(told).collect())
 }
 
-pub(super) async fn restart_context(
-    inside: Inside,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, Refusal> {
+pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside.session.sandbox.contexts().restart(&id).await.map_err(|error| refuse(&error))?;
+    inside
+        .session
+        .sandbox
+        .contexts()
+        .restart(&id)
+        .await
+        .map_err(|error| refuse(&error))?;
     Ok(Json(Value::Null))
 }
 
-pub(super) async fn remove_context(
-    inside: Inside,
-    Path(id): Path<String>,
-) -> Result<StatusCode, Refusal> {
+pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside.session.sandbox.contexts().remove(&id).await.map_err(|error| refuse(&error))?;
+    inside
+        .session
+        .sandbox
+        .contexts()
+        .remove(&id)
+        .await
+        .map_err(|error| refuse(&error))?;
     Ok(StatusCode::OK)
 }
 
 fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, Refusal> {
-    inside.session.begin_use().map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))
+    inside
+        .session
+        .begin_use()
+        .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))
 }
 
 #[cfg(test)]
@@ -349,7 +363,10 @@ mod tests {
             chart: None,
         };
         let told = result_line(&result);
-        assert_eq!((&told["text"], &told["png"], &told["extra"]["x/y"]), (&json!("hi"), &json!("aGk="), &json!("z")));
+        assert_eq!(
+            (&told["text"], &told["png"], &told["extra"]["x/y"]),
+            (&json!("hi"), &json!("aGk="), &json!("z"))
+        );
         assert_eq!((&told["is_main_result"], told.get("chart")), (&json!(true), None));
     }
 

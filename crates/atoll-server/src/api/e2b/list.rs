@@ -63,7 +63,13 @@ struct Wanted {
 
 impl Wanted {
     fn read(query: &ListQuery) -> Result<Self, ApiError> {
-        let states: Vec<&str> = query.state.as_deref().unwrap_or_default().split(',').filter(|s| !s.is_empty()).collect();
+        let states: Vec<&str> = query
+            .state
+            .as_deref()
+            .unwrap_or_default()
+            .split(',')
+            .filter(|s| !s.is_empty())
+            .collect();
         if let Some(unknown) = states.iter().find(|state| !matches!(**state, "running" | "paused")) {
             return Err(invalid(format!("there is no state '{unknown}'; use running or paused")));
         }
@@ -94,7 +100,9 @@ impl Wanted {
         let own = &session.spec.metadata;
         state
             && self.metadata.iter().all(|(key, value)| own.get(key) == Some(value))
-            && self.started_after.is_none_or(|after| Timestamp::from(session.created) >= after)
+            && self
+                .started_after
+                .is_none_or(|after| Timestamp::from(session.created) >= after)
             && self.template.as_ref().is_none_or(|name| *name == session.template)
     }
 }
@@ -115,7 +123,9 @@ fn metadata(text: &str) -> Vec<(String, String)> {
 }
 
 fn decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+    percent_encoding::percent_decode_str(text)
+        .decode_utf8_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub(crate) mod error;
 mod files;
 mod filesystem;
 mod interpreter;
+mod lines;
 mod list;
 mod ports;
 mod process;
@@ -21,8 +22,8 @@ mod watchers;
 use crate::api::AppState;
 use crate::api::table::{Access, Dialect, Route};
 use crate::sandboxes::Sandboxes;
-use atoll_core::service::Scope;
 use atoll_core::Limits;
+use atoll_core::service::Scope;
 use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
 use counts::Counts;
@@ -92,12 +93,22 @@ fn control_routes() -> Vec<Route> {
         route(post, "/sandboxes/{id}/timeout", run, on::post(control::set_timeout)),
         route(post, "/sandboxes/{id}/pause", run, on::post(control::pause)),
         route(get, "/sandboxes/{id}/metrics", read, on::get(control::metrics)),
-        route(post, "/sandboxes/{id}/snapshots", run, on::post(control::not_in_this_tier)),
+        route(
+            post,
+            "/sandboxes/{id}/snapshots",
+            run,
+            on::post(control::not_in_this_tier),
+        ),
         route(post, "/sandboxes/{id}/fork", run, on::post(control::not_in_this_tier)),
         route(put, "/sandboxes/{id}/network", run, on::put(control::network)),
         route(get, "/snapshots", read, on::get(control::no_snapshots)),
         route(delete, "/templates/{id}", run, on::delete(control::no_snapshot)),
-        route(get, "/templates/aliases/{alias}", read, on::get(control::template_alias)),
+        route(
+            get,
+            "/templates/aliases/{alias}",
+            read,
+            on::get(control::template_alias),
+        ),
     ]
 }
 
@@ -105,9 +116,16 @@ fn inside_routes() -> Vec<Route> {
     use axum::routing as on;
     let access = Access::Token(route::by_access);
     let rpc = |path, handler| Route::of(Method::POST, path, access, Dialect::E2bRpc, handler);
-    let api = |method: Method, check, handler| Route::of(method, "/files", Access::Token(check), Dialect::E2bApi, handler);
+    let api =
+        |method: Method, check, handler| Route::of(method, "/files", Access::Token(check), Dialect::E2bApi, handler);
     vec![
-        Route::of(Method::GET, "/health", Access::Token(route::is_there), Dialect::E2bApi, on::get(health)),
+        Route::of(
+            Method::GET,
+            "/health",
+            Access::Token(route::is_there),
+            Dialect::E2bApi,
+            on::get(health),
+        ),
         api(Method::GET, files::may_read, on::get(files::download)),
         api(Method::POST, files::may_write, on::post(files::upload)),
         rpc("/process.Process/Start", on::post(process::start)),
@@ -124,9 +142,18 @@ fn inside_routes() -> Vec<Route> {
         rpc("/filesystem.Filesystem/ListDir", on::post(filesystem::list_dir)),
         rpc("/filesystem.Filesystem/Remove", on::post(filesystem::remove)),
         rpc("/filesystem.Filesystem/WatchDir", on::post(filesystem::watch_dir)),
-        rpc("/filesystem.Filesystem/CreateWatcher", on::post(filesystem::create_watcher)),
-        rpc("/filesystem.Filesystem/GetWatcherEvents", on::post(filesystem::watcher_events)),
-        rpc("/filesystem.Filesystem/RemoveWatcher", on::post(filesystem::remove_watcher)),
+        rpc(
+            "/filesystem.Filesystem/CreateWatcher",
+            on::post(filesystem::create_watcher),
+        ),
+        rpc(
+            "/filesystem.Filesystem/GetWatcherEvents",
+            on::post(filesystem::watcher_events),
+        ),
+        rpc(
+            "/filesystem.Filesystem/RemoveWatcher",
+            on::post(filesystem::remove_watcher),
+        ),
     ]
 }
 
@@ -138,7 +165,15 @@ fn interpreter_routes() -> Vec<Route> {
         route(Method::POST, "/execute", on::post(interpreter::execute)),
         route(Method::POST, "/contexts", on::post(interpreter::create_context)),
         route(Method::GET, "/contexts", on::get(interpreter::list_contexts)),
-        route(Method::POST, "/contexts/{id}/restart", on::post(interpreter::restart_context)),
-        route(Method::DELETE, "/contexts/{id}", on::delete(interpreter::remove_context)),
+        route(
+            Method::POST,
+            "/contexts/{id}/restart",
+            on::post(interpreter::restart_context),
+        ),
+        route(
+            Method::DELETE,
+            "/contexts/{id}",
+            on::delete(interpreter::remove_context),
+        ),
     ]
 }

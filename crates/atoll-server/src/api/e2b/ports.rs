@@ -29,19 +29,25 @@ pub(crate) async fn by_host(State(state): State<AppState>, request: Request, nex
         Some((port, name)) => {
             let forwarded = forward(&state.e2b, port, &name, request).await;
             forwarded.unwrap_or_else(|error| super::error::render_api(&error))
-        },
+        }
         None => next.run(request).await,
     }
 }
 
 async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
-    let session = running(e2b, name).ok_or_else(|| lost())?;
+    let session = running(e2b, name).ok_or_else(lost)?;
     let _using = session.begin_use().map_err(|_| lost())?;
     let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
     tokio::spawn(connection.with_upgrades());
-    let upgrade = request.headers().get(header::UPGRADE).is_some().then(|| hyper::upgrade::on(&mut request));
+    let upgrade = request
+        .headers()
+        .get(header::UPGRADE)
+        .is_some()
+        .then(|| hyper::upgrade::on(&mut request));
     clean(&mut request, upgrade.is_some());
     let mut answer = sender.send_request(request).await.map_err(broken)?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS
@@ -62,7 +68,11 @@ fn clean(request: &mut Request, upgrade: bool) {
     for secret in ["x-api-key", "x-access-token", "e2b-traffic-access-token"] {
         headers.remove(secret);
     }
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned();
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
     }
@@ -79,9 +89,10 @@ async fn join(ours: hyper::upgrade::OnUpgrade, theirs: hyper::upgrade::OnUpgrade
 
 fn closed(error: &EngineError) -> ApiError {
     match error {
-        EngineError::Jail(JailError::Refused { why: Refusal::NotListening, .. }) => {
-            ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open")
-        }
+        EngineError::Jail(JailError::Refused {
+            why: Refusal::NotListening,
+            ..
+        }) => ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open"),
         _ => lost(),
     }
 }

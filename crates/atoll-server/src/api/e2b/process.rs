@@ -1,8 +1,8 @@
 //! `process.Process`: commands and terminals. They go on when a client disconnects; whoever comes later listens again.
 
 use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope, stream, unary};
-use crate::api::{ApiError, ErrorCode};
 use super::route::{Inside, word};
+use crate::api::{ApiError, ErrorCode};
 use atoll_core::wire::agent::TerminalSize;
 use atoll_engine::session::Session;
 use atoll_engine::{Command, CommandEnd, CommandEvent, CommandSpec, Listener};
@@ -96,7 +96,9 @@ pub(super) async fn start(inside: Inside, headers: HeaderMap, body: Bytes) -> Re
 async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc<Command>, Listener), ApiError> {
     let call: StartCall = one_envelope(headers, body)?;
     let _using = inside.session.begin_use()?;
-    let terminal = call.pty.map(|pty| pty.size.unwrap_or(PtySize { cols: 80, rows: 24 }).into());
+    let terminal = call
+        .pty
+        .map(|pty| pty.size.unwrap_or(PtySize { cols: 80, rows: 24 }).into());
     let mut argv = vec![call.process.cmd];
     argv.extend(call.process.args);
     let spec = CommandSpec {
@@ -116,8 +118,12 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc
 
 /// The client's time limit is the command's: it is killed then.
 fn lifetime(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
-    let Some(text) = word(headers, "connect-timeout-ms") else { return Ok(None) };
-    let millis: u64 = text.parse().map_err(|_| invalid("Connect-Timeout-Ms is not a number"))?;
+    let Some(text) = word(headers, "connect-timeout-ms") else {
+        return Ok(None);
+    };
+    let millis: u64 = text
+        .parse()
+        .map_err(|_| invalid("Connect-Timeout-Ms is not a number"))?;
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
@@ -150,7 +156,10 @@ fn follow(session: Arc<Session>, command: Arc<Command>, listener: Listener, keep
     let said = futures_util::stream::unfold(Some((session, listener)), move |state| async move {
         let (session, mut listener) = state?;
         match tokio::time::timeout(keepalive, listener.next()).await {
-            Err(_) => Some((Item::Message(json!({"event": {"keepalive": {}}})), Some((session, listener)))),
+            Err(_) => Some((
+                Item::Message(json!({"event": {"keepalive": {}}})),
+                Some((session, listener)),
+            )),
             Ok(Some(CommandEvent::End(end))) => Some((Item::Message(event(CommandEvent::End(end))), None)),
             Ok(Some(said)) => Some((Item::Message(event(said)), Some((session, listener)))),
             Ok(None) => Some((Item::Lost, None)),
@@ -229,7 +238,10 @@ pub(super) async fn list(inside: Inside) -> Answer {
     let all = inside.session.sandbox.commands().list();
     let shown = all.iter().map(|command| {
         let spec = &command.info.spec;
-        let (cmd, args) = spec.argv.split_first().map_or(("", &[][..]), |(cmd, args)| (cmd.as_str(), args));
+        let (cmd, args) = spec
+            .argv
+            .split_first()
+            .map_or(("", &[][..]), |(cmd, args)| (cmd.as_str(), args));
         let mut config = json!({"cmd": cmd, "args": args, "envs": spec.env});
         if let Some(cwd) = &spec.cwd {
             config["cwd"] = json!(cwd);
@@ -262,7 +274,10 @@ async fn feed(command: &Command, input: Option<Input>) -> Result<(), ApiError> {
     let bytes = STANDARD.decode(text).map_err(|_| invalid("the input is not base64"))?;
     match command.write(&bytes).await? {
         true => Ok(()),
-        false => Err(ApiError::new(ErrorCode::Internal, "the process reads no input: stdin is closed or not enabled")),
+        false => Err(ApiError::new(
+            ErrorCode::Internal,
+            "the process reads no input: stdin is closed or not enabled",
+        )),
     }
 }
 
@@ -329,11 +344,16 @@ pub(super) async fn close_stdin(inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
     let command = alive(&inside.session, &call.process)?;
     if command.info.spec.terminal.is_some() {
-        return Err(invalid("a terminal's input cannot be closed; send it the end-of-file character"));
+        return Err(invalid(
+            "a terminal's input cannot be closed; send it the end-of-file character",
+        ));
     }
     match command.close_stdin().await {
         true => Ok(Json(json!({}))),
-        false => Err(ApiError::new(ErrorCode::Conflict, "stdin is not enabled or closed already")),
+        false => Err(ApiError::new(
+            ErrorCode::Conflict,
+            "stdin is not enabled or closed already",
+        )),
     }
 }
 
@@ -355,9 +375,15 @@ mod tests {
     #[test]
     fn ends_are_told_in_the_words_that_clients_show() {
         let end = |code, signal| end_of(CommandEnd { code, signal });
-        assert_eq!(end(Some(0), None), json!({"exitCode": 0, "exited": true, "status": "exit status 0"}));
+        assert_eq!(
+            end(Some(0), None),
+            json!({"exitCode": 0, "exited": true, "status": "exit status 0"})
+        );
         assert_eq!(end(Some(3), None)["error"], "exit status 3");
-        assert_eq!((&end(None, Some(9))["exitCode"], &end(None, Some(9))["error"]), (&json!(-1), &json!("signal: killed")));
+        assert_eq!(
+            (&end(None, Some(9))["exitCode"], &end(None, Some(9))["error"]),
+            (&json!(-1), &json!("signal: killed"))
+        );
     }
 
     #[test]

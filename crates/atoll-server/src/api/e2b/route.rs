@@ -65,7 +65,7 @@ pub(super) fn by_either(state: &AppState, parts: &Parts) -> Result<Caller, ApiEr
 /// Work in a sandbox counts for who made it.
 pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiError> {
     let owner = state.e2b.sandboxes.owner(session.id());
-    owner.ok_or_else(|| lost())
+    owner.ok_or_else(lost)
 }
 
 pub(super) fn unauthorized() -> ApiError {
@@ -77,10 +77,9 @@ pub(super) fn unauthorized() -> ApiError {
 pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
     let by_header = word(headers, ID).map(str::to_owned);
     let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
-    let name = name.ok_or_else(|| {
-        invalid("no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which")
-    })?;
-    running(e2b, &name).ok_or_else(|| lost())
+    let name =
+        name.ok_or_else(|| invalid("no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which"))?;
+    running(e2b, &name).ok_or_else(lost)
 }
 
 /// A sandbox that runs, by the id as a client writes it: perhaps with a suffix of older days.

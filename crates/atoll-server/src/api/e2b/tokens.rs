@@ -46,7 +46,13 @@ impl Tokens {
     fn make(&self, what: &str, id: &SandboxId) -> String {
         // The secret is of fixed length and on both sides, so nothing can be appended to a known token's source.
         let mut hash = Sha256::new();
-        for part in [&self.secret[..], what.as_bytes(), b":", id.as_str().as_bytes(), &self.secret[..]] {
+        for part in [
+            &self.secret[..],
+            what.as_bytes(),
+            b":",
+            id.as_str().as_bytes(),
+            &self.secret[..],
+        ] {
             hash.update(part);
         }
         hex(&hash.finalize())

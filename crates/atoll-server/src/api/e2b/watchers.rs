@@ -1,7 +1,7 @@
 //! Watches whose changes are fetched later instead of streamed: what Python's synchronous client uses.
 
-use crate::api::{ApiError, ErrorCode};
 use super::filesystem::change;
+use crate::api::{ApiError, ErrorCode};
 use atoll_core::SandboxId;
 use atoll_engine::Watch;
 use atoll_engine::session::Session;
@@ -94,7 +94,10 @@ async fn follow(
 }
 
 fn hex() -> String {
-    crate::random_bytes::<16>().iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::random_bytes::<16>()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn unknown(id: &str) -> ApiError {
