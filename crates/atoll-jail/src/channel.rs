@@ -64,6 +64,15 @@ pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd
     Ok((serde_json::from_slice(&body).map_err(ChannelError::Read)?, fds))
 }
 
+/// The same from somebody who may have ended with words of ours unread: the kernel tells that first, and what was said
+/// before the end only when it is asked again.
+pub(crate) fn receive_to_the_end<T: DeserializeOwned>(socket: impl AsFd) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+    match receive(&socket) {
+        Err(ChannelError::Closed) => receive(&socket),
+        received => received,
+    }
+}
+
 pub fn receive_bytes(socket: impl AsFd) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
     let mut body = vec![0; MAX_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
@@ -113,6 +122,17 @@ mod tests {
             (text.as_str(), rustix::io::read(&read, &mut byte).unwrap(), byte),
             ("hello", 1, *b"x")
         );
+    }
+
+    #[test]
+    fn last_words_are_heard_although_ours_were_not() {
+        let (left, right) = pair().unwrap();
+        send(&left, &"unread", &[]).unwrap();
+        send(&right, &"last words", &[]).unwrap();
+        drop(right);
+        let (text, _): (String, _) = receive_to_the_end(&left).unwrap();
+        assert_eq!(text, "last words");
+        assert!(matches!(receive_to_the_end::<String>(&left), Err(ChannelError::Closed)));
     }
 
     #[test]

@@ -252,12 +252,8 @@ impl Jailer {
         let Some(template) = self.templates.get(&number) else {
             return Ok(());
         };
-        let (message, fds) = match channel::receive::<FromSpawner>(&template.channel) {
-            // A spawner that ended with words of ours unread: the kernel tells that first, and its last words then.
-            Err(ChannelError::Closed) => match channel::receive::<FromSpawner>(&template.channel) {
-                Ok(last_words) => last_words,
-                Err(_) => return self.lose_template(number, "the spawner ended"),
-            },
+        let (message, fds) = match channel::receive_to_the_end::<FromSpawner>(&template.channel) {
+            Err(ChannelError::Closed) => return self.lose_template(number, "the spawner ended"),
             received => received?,
         };
         match message {

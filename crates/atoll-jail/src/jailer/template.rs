@@ -140,15 +140,11 @@ fn tell_failure(report: &OwnedFd, failed: &StepError) {
 
 /// What a spawner that has ended at once said of it.
 fn last_words(channel: &OwnedFd) -> Fault {
-    // Words of ours that it had not read are told first, as an error.
-    for _ in 0..2 {
-        match channel::receive::<FromSpawner>(channel) {
-            Ok((FromSpawner::NoWall { layer, message }, _)) => return NoWall::new(&layer, message).into(),
-            Ok((FromSpawner::Broken { message }, _)) => return message.into(),
-            Ok(_) | Err(_) => {}
-        }
+    match channel::receive_to_the_end::<FromSpawner>(channel) {
+        Ok((FromSpawner::NoWall { layer, message }, _)) => NoWall::new(&layer, message).into(),
+        Ok((FromSpawner::Broken { message }, _)) => message.into(),
+        Ok(_) | Err(_) => "the spawner ended at once".into(),
     }
-    "the spawner ended at once".into()
 }
 
 fn become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> StepError {

@@ -9,6 +9,7 @@ use crate::shell::{AgentMain, Failed, FromShell, SANDBOX_ID, ShellPlan, seal_inp
 use crate::step::{OfWall, Step, StepError};
 use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, join_namespaces};
 use atoll_core::Limits;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::mount::{MountFlags, mount_remount};
 use std::fs;
@@ -103,14 +104,26 @@ impl Sandbox {
 
 /// Gives the shell its one id, lets it go, and waits until it stands.
 fn map_and_wait(pid: i32, host_id: u32, sync: &OwnedFd) -> Result<Option<OwnedFd>, Fault> {
-    let map = format!("{SANDBOX_ID} {host_id} 1");
-    map_ids(pid, &map).wall("ids")?;
-    channel::send_bytes(sync, b"go", &[])?;
-    let (answer, fds) = channel::receive::<FromShell>(sync)?;
+    let let_go = map_ids(pid, &format!("{SANDBOX_ID} {host_id} 1")).wall("ids");
+    let let_go = let_go
+        .map_err(Fault::from)
+        .and_then(|()| Ok(channel::send_bytes(sync, b"go", &[])?));
+    // A shell that has failed before is gone by now; why it failed is what matters, not that it cannot be reached.
+    if let Err(error) = let_go
+        && !has_spoken(sync)
+    {
+        return Err(error);
+    }
+    let (answer, fds) = channel::receive_to_the_end::<FromShell>(sync)?;
     match answer {
         FromShell::Ready => Ok(fds.into_iter().next()),
         FromShell::Failed(failed) => Err(failed.into_fault()),
     }
+}
+
+fn has_spoken(sync: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(sync, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 fn map_ids(pid: i32, map: &str) -> Result<(), StepError> {
