@@ -16,6 +16,7 @@ const DEBIAN: &[(&str, &str)] = &[
     ("python3", "the interpreter of the templates"),
     ("python3-venv", "builds the templates and the kernel's test environment"),
     ("python3-pip", "installs the locked packages of a template"),
+    ("nodejs", "runs JavaScript contexts"),
     ("qemu-system-x86", "boots the guest of the guest tests"),
     ("gcc", "links Rust programs"),
     ("libc6-dev", "links Rust programs"),
@@ -30,6 +31,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
         &["python3", "-c", "import venv, ensurepip"],
     ),
     ("a C compiler (cc)", &["cc", "--version"]),
+    ("Node (nodejs)", &["/usr/bin/node", "--version"]),
     ("QEMU (qemu-system-x86_64)", &["qemu-system-x86_64", "--version"]),
 ];
 

@@ -1,4 +1,5 @@
-//! The Python kernel's own tests: pytest in an environment of its own under the target directory.
+//! Tests that are written in Python: the kernel's own, and those of real client libraries. Each set has an environment of
+//! its own under the target directory.
 
 use std::path::PathBuf;
 
@@ -8,43 +9,67 @@ use fs_err as fs;
 use crate::project::Project;
 use crate::steps::check;
 
-const PACKAGE_DIR: &str = "crates/atoll-guest/python";
-
-pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
-    let package = project.root.join(PACKAGE_DIR);
-    if !package.join("tests").is_dir() {
-        bail!("`{PACKAGE_DIR}/tests` is missing; the Python kernel has no tests to run");
-    }
-    let python = ensure_environment(project)?;
-    let mut pytest = project.command(python);
-    pytest.current_dir(&package).env("PYTHONDONTWRITEBYTECODE", "1").args([
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "tests",
-    ]);
-    check(&mut pytest)
+/// A directory with tests and the pinned list of what they need.
+struct Suite {
+    dir: &'static str,
+    tests: &'static str,
+    list: &'static str,
+    venv: &'static str,
 }
 
-/// Makes the environment, or makes it anew when the pinned list has changed since.
-fn ensure_environment(project: &Project) -> Result<PathBuf> {
-    let list = project.root.join(PACKAGE_DIR).join("requirements-test.txt");
-    if !list.is_file() {
-        bail!("`{PACKAGE_DIR}/requirements-test.txt` is missing; pin pytest and friends there");
+const KERNEL: Suite = Suite {
+    dir: "crates/atoll-guest/python",
+    tests: "tests",
+    list: "requirements-test.txt",
+    venv: "xtask-venv",
+};
+
+const E2B: Suite = Suite {
+    dir: "tests/compat/e2b",
+    tests: ".",
+    list: "requirements.txt",
+    venv: "xtask-e2b",
+};
+
+pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
+    KERNEL.run(project)
+}
+
+pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
+    E2B.run(project)
+}
+
+impl Suite {
+    fn run(&self, project: &Project) -> Result<()> {
+        let dir = project.root.join(self.dir);
+        if !dir.join(self.tests).is_dir() {
+            bail!("`{}/{}` is missing; there are no tests to run", self.dir, self.tests);
+        }
+        let python = self.ensure_environment(project)?;
+        let mut pytest = project.command(python);
+        pytest.current_dir(&dir).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", self.tests]);
+        check(&mut pytest)
     }
-    let wanted = fs::read_to_string(&list)?;
-    let venv = project.target.join("xtask-venv");
-    let python = venv.join("bin").join("python");
-    let stamp = venv.join("xtask.stamp");
-    if python.exists() && fs::read_to_string(&stamp).ok().as_deref() == Some(&*wanted) {
-        return Ok(python);
+
+    /// Makes the environment, or makes it anew when the pinned list has changed since.
+    fn ensure_environment(&self, project: &Project) -> Result<PathBuf> {
+        let list = project.root.join(self.dir).join(self.list);
+        if !list.is_file() {
+            bail!("`{}/{}` is missing; pin pytest and friends there", self.dir, self.list);
+        }
+        let wanted = fs::read_to_string(&list)?;
+        let venv = project.target.join(self.venv);
+        let python = venv.join("bin").join("python");
+        let stamp = venv.join("xtask.stamp");
+        if python.exists() && fs::read_to_string(&stamp).ok().as_deref() == Some(&*wanted) {
+            return Ok(python);
+        }
+        check(project.command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+        let mut install = project.command(&python);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
+        check(install.arg(&list))?;
+        fs::write(stamp, wanted)?;
+        Ok(python)
     }
-    check(project.command("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let mut install = project.command(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
-    check(install.arg(&list))?;
-    fs::write(stamp, wanted)?;
-    Ok(python)
 }
