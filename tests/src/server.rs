@@ -25,7 +25,9 @@ impl Server {
     /// In `home`, with these flags besides.
     pub fn start(home: &Path, flags: &[&str]) -> Result<Self> {
         let log = home.join("log");
+        lend_templates(home)?;
         let mut command = serve(home, flags);
+        command.args(["--template", "python-min", "--pool-min", "0"]);
         let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log)?).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let greeting = read_greeting(&mut stdout, &log)?;
@@ -119,6 +121,17 @@ pub fn atoll_in(home: &Path) -> Command {
     }
     command.env("ATOLL_HOME", home);
     command
+}
+
+/// The tests' templates, so that no server builds its own.
+fn lend_templates(home: &Path) -> Result<()> {
+    for name in ["templates", "kernels"] {
+        let place = home.join(name);
+        if !place.exists() {
+            std::os::unix::fs::symlink(crate::home().join(name), place)?;
+        }
+    }
+    Ok(())
 }
 
 /// `atoll serve` on free ports.

@@ -1,6 +1,7 @@
 //! Health, readiness, metrics and the description of the API.
 
 use anyhow::Result;
+use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect};
 use std::io::Write;
 
@@ -46,6 +47,10 @@ fn metrics_are_for_operators_and_keys_are_not_there() {
 fn health_and_readiness_are_on_both_ports() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();
+    eventually("a warm interpreter", || {
+        ask(&server, "/readyz").is_ok_and(|answer| answer.status == 200)
+    })
+    .unwrap();
     for (path, status) in [("/healthz", "ok"), ("/readyz", "ready")] {
         for answer in [ask(&server, path), server.send_as("", "GET", path, None)] {
             assert_eq!(answer.unwrap().json().unwrap()["status"], status, "{path}");

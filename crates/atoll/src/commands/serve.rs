@@ -19,7 +19,10 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
-    runtime.block_on(serve(resolved, &home))
+    let served = runtime.block_on(serve(resolved, &home));
+    // A template that is being built is not waited for; the next start builds it anew.
+    runtime.shutdown_background();
+    served
 }
 
 fn resolve(
