@@ -78,7 +78,7 @@ async fn an_input_that_is_replaced_meanwhile_is_refused() -> Result<()> {
             }
             Err(error) => {
                 let message = format!("{:#}", anyhow::Error::from(error));
-                ensure!(message.contains("`in.csv` was replaced meanwhile"), "{message}");
+                ensure!(message.contains("in.csv, it was replaced meanwhile"), "{message}");
                 refusals += 1;
             }
         }
