@@ -211,7 +211,9 @@ impl<'a, 'b> Run<'a, 'b> {
                     kill_at: Instant::now() + GRACE,
                 };
                 match self.context.interpreter {
-                    Interpreter::Python | Interpreter::Node => self.context.signal(Signal::INT),
+                    Interpreter::Python => self.context.signal(Signal::INT),
+                    // It has no way to stop a loop and go on.
+                    Interpreter::Node => return self.kill().await,
                     Interpreter::Bash => self.signal_group(Signal::INT).await?,
                 }
                 Ok(())

@@ -1,7 +1,7 @@
 // The JavaScript context: one cell after the other from the control socket (descriptor 3), run by V8's own console
 // mode, which keeps `let` and `const` between cells and knows top-level await. Output goes to descriptors 1 and 2 like
-// that of any program. SIGINT ends a cell, also in an endless loop. The state survives it, except in the moment in which
-// Node changes from one way of listening to the other: then the process ends, and a fresh context follows.
+// that of any program. A cell cannot be interrupted from inside: whoever interrupts it ends the process, and a fresh
+// context follows.
 'use strict';
 const inspector = require('node:inspector');
 const net = require('node:net');
@@ -12,7 +12,7 @@ const session = new inspector.Session();
 session.connect();
 const control = new net.Socket({ fd: 3, readable: true, writable: true });
 const shown = [];
-const GUARDED = Symbol.for('atoll.guarded');
+const RECEIVE = Symbol.for('atoll.receive');
 
 globalThis.require = require('node:module').createRequire(process.cwd() + '/');
 globalThis.display = (value) => void shown.push(bundle(value));
@@ -70,23 +70,11 @@ function setEnvironment(wanted) {
 
 // ---- run
 
-let interrupt = () => {};
-process.on('SIGINT', () => interrupt());
-
 async function run(code) {
-  const interrupted = new Promise((resolve) => (interrupt = () => resolve('interrupted')));
-  const answered = new Promise((resolve) => {
-    globalThis[GUARDED] = () => evaluate(code, resolve);
-  });
-  try {
-    // Between here and the first await of the code only this way of calling listens to SIGINT.
-    vm.runInThisContext(`globalThis[Symbol.for('atoll.guarded')]()`, { breakOnSigint: true });
-  } catch {
-    return { error: wasInterrupted() };
-  }
-  const answer = await Promise.race([answered, interrupted]);
-  interrupt = () => {};
-  return answer === 'interrupted' ? { error: wasInterrupted() } : judge(answer);
+  let answer;
+  const answered = new Promise((resolve) => (answer = resolve));
+  evaluate(code, answer);
+  return judge(await answered);
 }
 
 function evaluate(expression, resolve) {
@@ -106,18 +94,14 @@ function real(named) {
   if (named.type === 'undefined') return undefined;
   if (!named.objectId) return 'value' in named ? named.value : vm.runInThisContext(`(${named.unserializableValue})`);
   let value;
-  globalThis[GUARDED] = (one) => void (value = one);
+  globalThis[RECEIVE] = (one) => void (value = one);
   session.post('Runtime.callFunctionOn', {
-    functionDeclaration: "function () { globalThis[Symbol.for('atoll.guarded')](this); }",
+    functionDeclaration: "function () { globalThis[Symbol.for('atoll.receive')](this); }",
     objectId: named.objectId,
   });
   session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
-  delete globalThis[GUARDED];
+  delete globalThis[RECEIVE];
   return value;
-}
-
-function wasInterrupted() {
-  return { name: 'KeyboardInterrupt', value: 'the execution was interrupted', traceback: [] };
 }
 
 function describe(error) {

@@ -2,7 +2,11 @@
 # Expected: none in /proc/self/maps.
 # Control: one planted by the probe is found. Safe: own memory.
 import mmap
-held = mmap.mmap(-1, 4096) if ARGS["planted"] else None
+held = None
+if ARGS["planted"]:
+    file = open("/tmp/z11", "wb+")
+    file.truncate(4096)
+    held = mmap.mmap(file.fileno(), 4096)
 lines = [l for l in open("/proc/self/maps") if l.split()[1][1] == "w" and l.split()[1][3] == "s"]
 facts["shared and writable"] = "found" if lines else "none"
 facts["shared at all"] = "found" if [l for l in open("/proc/self/maps") if l.split()[1][3] == "s" and not l.rstrip().endswith(("gconv-modules.cache",))] else "none"

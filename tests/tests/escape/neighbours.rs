@@ -167,7 +167,7 @@ cases! { CASES:
         ensure!(!std::path::Path::new("/dev/shm/stale-77c1").exists() && !std::path::Path::new("/tmp/stale-77c1").exists());
         a.end().await?;
         let mut c = atoll_tests::sandbox(&engine).await?;
-        let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
+        let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
         ensure!(found == "([], True, True)", "{found}");
         end(engine, c, b).await?;
     }

@@ -83,13 +83,14 @@ impl Watches {
     /// Tells what the kernel has to tell by now. `replaced`: an upload was just put in the place of another file.
     pub(crate) fn tell(&mut self, ground: &Ground, outbox: &mut Outbox, replaced: bool) -> Result<(), ChannelError> {
         let Some(dirs) = &self.dirs else { return Ok(()) };
+        let earlier = self.told.clone();
         let (events, is_all) = event::read(dirs.queue());
         for event in events {
             self.handle(ground, outbox, &event, replaced)?;
         }
         if is_all {
-            // The kernel has told what it knew when the new directories were looked into.
-            self.told.clear();
+            // Of what was found before this reading the kernel has told all that it will; of what was found in it, not yet.
+            self.told.retain(|found| !earlier.contains(found));
             self.settle_move(None);
         }
         Ok(())
