@@ -65,12 +65,13 @@ pub(crate) fn weaker_points(mode: Mode, no_groups: Option<&str>) -> Vec<String> 
             "no cgroup, because {why}: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited"
         )
     });
-    let uncounted = "memory that is shared without a file (memfd, shared anonymous mappings) is refused, because without a cgroup nobody could count it; nor is then counted what the kernel holds for pipes, sockets and page tables";
+    let uncounted = alone
+        .as_ref()
+        .map(|_| "what the kernel holds for pipes, sockets and page tables is not counted as memory".to_owned());
+    let refused = "memory that is shared without a file (memfd, shared anonymous mappings) is refused";
     let shared = "one host user for all sandboxes: file ownership does not separate them, only mounts do";
-    alone
-        .into_iter()
-        .chain([uncounted, shared].map(str::to_owned))
-        .collect()
+    let always = [refused, shared].map(str::to_owned);
+    alone.into_iter().chain(uncounted).chain(always).collect()
 }
 
 fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {
