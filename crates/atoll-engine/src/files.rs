@@ -239,7 +239,13 @@ fn media_type(path: &str, head: &[u8]) -> &'static str {
         Some("docx") => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         Some("pptx") => "application/vnd.openxmlformats-officedocument.presentationml.presentation",
         Some("zip") => "application/zip",
+        Some("gz" | "tgz") => "application/gzip",
+        Some("tar") => "application/x-tar",
         Some("webp") => "image/webp",
+        Some("wav") => "audio/wav",
+        Some("mp4") => "video/mp4",
+        Some("yaml" | "yml") => "application/yaml",
+        Some("ipynb") => "application/x-ipynb+json",
         _ => "application/octet-stream",
     }
 }
@@ -270,6 +276,7 @@ mod tests {
     fn content_beats_the_name() {
         assert_eq!(media_type("x.txt", b"\x89PNG\r\n\x1a\n"), "image/png");
         assert_eq!(media_type("table.CSV", b"a,b"), "text/csv");
+        assert_eq!(media_type("backup.tar.gz", b"\x1f\x8b"), "application/gzip");
         assert_eq!(media_type("noend", b""), "application/octet-stream");
     }
 }

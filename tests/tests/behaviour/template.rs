@@ -273,7 +273,7 @@ fn old_builds_are_listed() -> Result<()> {
         listed.stdout.contains("old build  0123456789ab: Python unknown"),
         "{listed:?}"
     );
-    assert!(listed.stdout.contains("unused, goes with the next build"), "{listed:?}");
+    assert!(listed.stdout.contains(", unused"), "{listed:?}");
     let json = run_command(
         atoll()
             .env("ATOLL_HOME", home.path())

@@ -63,9 +63,9 @@ fn other_row(other: &OtherBuild) -> String {
         .size_bytes
         .map_or("size unknown".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
     let used = match other.in_use {
-        Some(true) => "in use, stays until a later build",
-        Some(false) => "unused, goes with the next build",
-        None => "whether it is used is unknown, goes with `atoll template rm`",
+        Some(true) => "in use",
+        Some(false) => "unused",
+        None => "made before use was marked; `atoll template rm` removes it",
     };
     format!(
         "{:<16} {:<10} {}: Python {}, {size}, {used}\n",
