@@ -1,9 +1,10 @@
 //! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
 
 use crate::environment::check_environment;
-use crate::input::{Copies, prepare_inputs};
+use crate::input::prepare_inputs;
 use crate::jail::{Context, JailError, JailSandbox, Link, ZygoteState, run_dir};
 use crate::sandbox::{Sandbox, SandboxSpec};
+use crate::spool::Spool;
 use crate::template::Template;
 use atoll_jail::plan::{TemplatePlan, Walls, ZygotePlan};
 use serde_json::{Map, Value, json};
@@ -58,7 +59,7 @@ const TEMPLATE: u32 = 0;
 pub struct Engine {
     pub(crate) link: Arc<Link>,
     pub(crate) template: Template,
-    pub(crate) spool: PathBuf,
+    pub(crate) spool: Spool,
     zygote: watch::Receiver<ZygoteState>,
 }
 
@@ -69,11 +70,10 @@ impl Engine {
         let link = Link::start(&config.program, &instance, &run_dir).await?;
         let plan = plan(&template, config.warmth, config.walls);
         let zygote = link.open_template(TEMPLATE, plan).await?;
-        let spool = run_dir.join(format!("{instance}.spool"));
         Ok(Self {
             link: Arc::new(link),
             template,
-            spool,
+            spool: Spool::open(&config.home),
             zygote,
         })
     }
@@ -81,8 +81,7 @@ impl Engine {
     /// Makes a sandbox now and applies what is personal.
     pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
         check_environment(&spec.env)?;
-        let inputs = prepare_inputs(&spec.inputs, &self.spool)?;
-        let _copies = Copies::of(&inputs, &self.spool);
+        let (inputs, _copies) = prepare_inputs(&spec.inputs, &self.spool)?;
         let python = spec.start == Some(atoll_core::Language::Python);
         let (jail, context) =
             JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits, inputs, python).await?;

@@ -1,8 +1,11 @@
-//! Input files: host paths that appear read-only below `/data/input`. Mounted in place, not copied.
+//! Input files: host paths that appear read-only below `/data/input`. Mounted in place, not copied, unless only their
+//! owner may read them: the sandbox is another user of the host.
 
+use crate::spool::{Copy, Spool};
 use atoll_jail::plan::InputPlan;
 use rustix::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longer names do not fit a directory entry.
@@ -69,7 +72,7 @@ impl Input {
         if !meta.is_file() || is_made_by_the_kernel(&path) {
             return Err(InputError::NotAFile { path });
         }
-        std::fs::File::open(&path).map_err(unreadable)?;
+        File::open(&path).map_err(unreadable)?;
         Ok(Self { name, path })
     }
 }
@@ -124,70 +127,39 @@ pub fn check_distinct(inputs: &[Input]) -> Result<(), InputError> {
     }
 }
 
-/// Copies that were made for one sandbox. They go as soon as it has them mounted, or could not be made.
-#[derive(Debug)]
-pub(crate) struct Copies(Vec<PathBuf>);
-
-impl Copies {
-    pub(crate) fn of(inputs: &[(InputPlan, OwnedFd)], spool: &Path) -> Self {
-        Self(
-            inputs
-                .iter()
-                .map(|(plan, _)| plan.path.clone())
-                .filter(|path| path.starts_with(spool))
-                .collect(),
-        )
-    }
-}
-
-impl Drop for Copies {
-    fn drop(&mut self) {
-        for copy in &self.0 {
-            std::fs::remove_file(copy).ok();
-        }
-    }
-}
+/// The inputs of one sandbox, open. Copies go as soon as the sandbox has them mounted, or could not be made.
+pub(crate) type Prepared = (Vec<(InputPlan, OwnedFd)>, Vec<Copy>);
 
 /// Opens each input; one that the sandbox's user could not read in place is copied on disk first.
-pub(crate) fn prepare_inputs(inputs: &[Input], spool: &Path) -> Result<Vec<(InputPlan, OwnedFd)>, InputError> {
+pub(crate) fn prepare_inputs(inputs: &[Input], spool: &Spool) -> Result<Prepared, InputError> {
     check_distinct(inputs)?;
-    inputs
-        .iter()
-        .enumerate()
-        .map(|(number, input)| prepare(input, spool, number))
-        .collect()
+    let (mut plans, mut copies) = (Vec::new(), Vec::new());
+    for input in inputs {
+        let (path, file, copy) = prepare(input, spool)?;
+        let name = input.name.clone();
+        plans.push((InputPlan { name, path }, file.into()));
+        copies.extend(copy);
+    }
+    Ok((plans, copies))
 }
 
-fn prepare(input: &Input, spool: &Path, number: usize) -> Result<(InputPlan, OwnedFd), InputError> {
+fn prepare(input: &Input, spool: &Spool) -> Result<(PathBuf, File, Option<Copy>), InputError> {
     let unreadable = |source| InputError::Unreadable {
         path: input.path.clone(),
         source,
     };
     let path = input.path.canonicalize().map_err(unreadable)?;
-    let file = std::fs::File::open(&path).map_err(unreadable)?;
-    let meta = file.metadata().map_err(unreadable)?;
-    if readable_inside(&meta) {
-        return Ok((
-            InputPlan {
-                name: input.name.clone(),
-                path,
-            },
-            file.into(),
-        ));
+    let mut file = File::open(&path).map_err(unreadable)?;
+    if readable_inside(&file.metadata().map_err(unreadable)?) {
+        return Ok((path, file, None));
     }
     let fail = |source| InputError::Spool {
         path: input.path.clone(),
         source,
     };
-    let copy = spool_copy(&path, spool, number).map_err(fail)?;
-    let file = std::fs::File::open(&copy).map_err(fail)?;
-    Ok((
-        InputPlan {
-            name: input.name.clone(),
-            path: copy,
-        },
-        file.into(),
-    ))
+    let copy = spool.copy(&mut file).map_err(fail)?;
+    let file = File::open(&copy.path).map_err(fail)?;
+    Ok((copy.path.clone(), file, Some(copy)))
 }
 
 /// Everybody may read it, or there is only one user and it is the owner.
@@ -195,17 +167,6 @@ fn readable_inside(meta: &std::fs::Metadata) -> bool {
     let root = rustix::process::geteuid().is_root();
     let own = !root && meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o400 != 0;
     own || meta.mode() & 0o004 != 0
-}
-
-/// On disk, file to file; the kernel copies without our memory.
-fn spool_copy(path: &Path, spool: &Path, number: usize) -> std::io::Result<PathBuf> {
-    std::fs::create_dir_all(spool)?;
-    std::fs::set_permissions(spool, std::fs::Permissions::from_mode(0o700))?;
-    let unique = u128::from_be_bytes(crate::random_bytes());
-    let copy = spool.join(format!("{number}-{unique:032x}"));
-    std::fs::copy(path, &copy)?;
-    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o444))?;
-    Ok(copy)
 }
 
 #[cfg(test)]

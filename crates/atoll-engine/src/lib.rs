@@ -19,6 +19,7 @@ mod pool;
 mod results;
 mod sandbox;
 pub mod session;
+mod spool;
 mod stat;
 pub mod template;
 mod trial;

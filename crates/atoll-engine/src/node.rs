@@ -204,6 +204,7 @@ impl Node {
     /// Refuses new sandboxes, ends all, and waits until every jailer has removed what it made.
     pub async fn stop(&self) {
         self.room.close();
+        self.store.stop().stop();
         let live = self.live();
         live.iter().for_each(|session| session.end(EndReason::NodeShutdown));
         for session in &live {

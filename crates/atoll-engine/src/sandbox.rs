@@ -6,7 +6,7 @@ use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
-use crate::input::{Copies, Input, prepare_inputs};
+use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Context, JailError, JailSandbox};
 use crate::out_dir::OutDir;
@@ -106,8 +106,7 @@ impl Sandbox {
         python: (Context, Map<String, Value>),
         spec: SandboxSpec,
     ) -> Result<Self, EngineError> {
-        let inputs = prepare_inputs(&spec.inputs, &engine.spool)?;
-        let _copies = Copies::of(&inputs, &engine.spool);
+        let (inputs, _copies) = prepare_inputs(&spec.inputs, &engine.spool)?;
         let made_with = jail.limits();
         let limits = spec.limits.with_execution_of(&made_with);
         jail.claim(limits, inputs).await?;

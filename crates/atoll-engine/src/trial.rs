@@ -6,6 +6,7 @@
 use crate::engine::EngineError;
 use crate::input::{Input, prepare_inputs};
 use crate::jail::{Interpreter, JailError, JailSandbox, Link, run_dir};
+use crate::spool::Spool;
 use atoll_core::Limits;
 use atoll_jail::plan::{TemplatePlan, Walls};
 use std::collections::BTreeMap;
@@ -20,8 +21,8 @@ pub async fn try_out(program: &Path, home: &Path) -> Result<(), EngineError> {
     let run_dir = run_dir(home);
     let link = Arc::new(Link::start(program, &instance, &run_dir).await?);
     // Goes with the instance.
-    let spool = run_dir.join(format!("{instance}.spool"));
-    let tried = in_sandbox(&link, &spool).await;
+    let dir = run_dir.join(format!("{instance}.spool"));
+    let tried = in_sandbox(&link, &dir).await;
     link.stop().await;
     tried.map_err(|error| match error {
         EngineError::Jail(error) => link.blame(error).into(),
@@ -29,8 +30,8 @@ pub async fn try_out(program: &Path, home: &Path) -> Result<(), EngineError> {
     })
 }
 
-async fn in_sandbox(link: &Arc<Link>, spool: &Path) -> Result<(), EngineError> {
-    let tree = spool.join("trial");
+async fn in_sandbox(link: &Arc<Link>, dir: &Path) -> Result<(), EngineError> {
+    let tree = dir.join("trial");
     std::fs::create_dir_all(tree.join("kernel")).map_err(JailError::Start)?;
     let input = tree.join("input");
     std::fs::write(&input, "").map_err(JailError::Start)?;
@@ -43,7 +44,7 @@ async fn in_sandbox(link: &Arc<Link>, spool: &Path) -> Result<(), EngineError> {
         walls: Walls::default(),
     };
     link.open_template(TEMPLATE, plan).await?;
-    let inputs = prepare_inputs(&[Input::new(input, None)?], spool)?;
+    let (inputs, _copies) = prepare_inputs(&[Input::new(input, None)?], &Spool::open(dir))?;
     let (sandbox, _) = JailSandbox::create(Arc::clone(link), TEMPLATE, Limits::SMALL, inputs, false).await?;
     let tried = start_a_program(&sandbox).await;
     sandbox.end().await?;

@@ -3,7 +3,7 @@
 //! A file without a name becomes a file system of exactly the promised size and number of files, mounted through a
 //! loop device that frees itself. Nothing of it has a path on the host, so nothing of it can be left behind.
 
-use crate::step::{Step, StepError};
+use crate::step::{OfWall, Step, StepError};
 use crate::sys::loop_device;
 use atoll_core::Limits;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -28,7 +28,9 @@ pub(crate) fn make(dir: &Path, limits: &Limits, host_id: u32) -> Result<OwnedFd,
     .step(&format!("make a scratch image in {}", dir.display()))?;
     rustix::fs::ftruncate(&image, limits.scratch.get()).step("size the scratch image")?;
     format(&image, limits, host_id)?;
-    let device = loop_device::attach(image.as_fd()).step("attach the scratch image to a loop device")?;
+    let device = loop_device::attach(image.as_fd())
+        .step("attach the scratch image to a loop device")
+        .wall("scratch")?;
     mount(&device.path)
 }
 
@@ -55,7 +57,8 @@ fn format(image: &OwnedFd, limits: &Limits, host_id: u32) -> Result<(), StepErro
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
-        .step("start mkfs.ext4 (package e2fsprogs)")?;
+        .step("start mkfs.ext4")
+        .wall("scratch")?;
     if made.success() {
         Ok(())
     } else {

@@ -35,6 +35,10 @@ const LAYERS: &[(&str, &str)] = &[
         "seccomp",
         "use a kernel built with CONFIG_SECCOMP_FILTER, and allow the seccomp call",
     ),
+    (
+        "scratch",
+        "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with less scratch",
+    ),
 ];
 /// A command that could not be locked down ends with this code and the number of the wall added.
 const EXIT_BASE: i32 = 200;

@@ -59,22 +59,22 @@ pub(crate) struct RunArgs {
         allow_hyphen_values = true
     )]
     pub(crate) code: Option<String>,
-    /// python, javascript, bash or r
+    /// python, bash, or javascript where the machine has Node; r is planned
     #[arg(long, default_value = "python")]
     pub(crate) lang: String,
-    /// auto, wasm, jail, container, gvisor or microvm
+    /// auto or jail; wasm, container, gvisor and microvm are planned
     #[arg(long, default_value = "auto")]
     pub(crate) tier: String,
-    /// small or data
+    /// small (512 MiB, 1 processor, 60 s) or data (4 GiB, 2 processors, 5 min)
     #[arg(long, default_value = "small")]
     pub(crate) profile: String,
-    /// Memory of the sandbox, like 1GiB
+    /// Memory of the sandbox, like 1GiB; at least 64MiB
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) memory: Option<String>,
-    /// Processors, like 2 or 0.5
+    /// Processors, like 2 or 0.5; at least 0.1
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) cpus: Option<String>,
-    /// Wall-clock time, like 30s
+    /// Wall-clock time of the execution, like 500ms, 30s or 5m; at most 24h
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
     /// Input file, shown read-only as /data/input/NAME; can be repeated
@@ -89,7 +89,7 @@ pub(crate) struct RunArgs {
     /// Hosts that the code may reach; `none` is the only value the jail knows today
     #[arg(long, default_value = "none", value_name = "none|HOST[,HOST]")]
     pub(crate) net: String,
-    /// Policy name or file
+    /// Policy name or file (planned)
     #[arg(long)]
     pub(crate) policy: Option<String>,
     /// Template to run in
@@ -113,31 +113,40 @@ pub(crate) struct TemplateArgs {
 pub(crate) enum TemplateCommand {
     /// Build a template, or do nothing if it is there
     Build {
+        /// Its name, as `atoll template list` shows it
         #[arg(default_value = "python-data")]
         name: String,
         /// Build it again
         #[arg(long)]
         force: bool,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// List shipped and built templates
     List {
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Show one template
     Show {
+        /// Its name, as `atoll template list` shows it
         name: String,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Remove a built template
-    Rm { name: String },
+    Rm {
+        /// Its name, as `atoll template list` shows it
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -200,6 +209,7 @@ pub(crate) enum KeysCommand {
     Create(CreateKeyArgs),
     /// List keys without their secrets, revoked ones included
     List {
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -207,6 +217,7 @@ pub(crate) enum KeysCommand {
     Revoke {
         /// The key's id, as `atoll keys list` shows it
         id: String,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -226,6 +237,7 @@ pub(crate) struct CreateKeyArgs {
     /// What it may use: live_sandboxes, creates_per_minute, cpu_seconds_per_day, bytes_per_day; can be repeated
     #[arg(long, value_name = "QUOTA=VALUE")]
     pub(crate) quota: Vec<String>,
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

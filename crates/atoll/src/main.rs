@@ -1,6 +1,7 @@
 //! The binary `atoll`. The same file is started again as jailer and spawner; those never reach the argument parser.
 
 mod args;
+mod bar;
 mod commands;
 mod output;
 mod printer;

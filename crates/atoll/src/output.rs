@@ -1,9 +1,8 @@
-//! What people see: failures in words with their exit codes, progress bars, text that cannot steer a terminal.
+//! What people see: failures in words with their exit codes, text that cannot steer a terminal.
 
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::{EngineError, JailError};
-use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::io::Write;
 
 /// A failure that ends the command: what to say, what to do about it, which exit code.
 #[derive(Debug)]
@@ -29,6 +28,23 @@ impl Failure {
     pub(crate) fn ours(error: &dyn std::error::Error) -> Self {
         Self {
             status: ExitStatus::OurFault,
+            message: atoll_jail::chain(error),
+            hint: None,
+        }
+    }
+
+    /// The machine lacks what is needed.
+    pub(crate) fn of_the_host(error: &dyn std::error::Error) -> Self {
+        Self {
+            status: ExitStatus::NoWall,
+            message: atoll_jail::chain(error),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn interrupted(error: &dyn std::error::Error) -> Self {
+        Self {
+            status: ExitStatus::CodeFailed,
             message: atoll_jail::chain(error),
             hint: None,
         }
@@ -72,11 +88,7 @@ impl Failure {
         match error {
             EngineError::Jail(JailError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
             EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => Self::bad(error),
-            EngineError::Interrupted => Self {
-                status: ExitStatus::CodeFailed,
-                message: error.to_string(),
-                hint: None,
-            },
+            EngineError::Interrupted => Self::interrupted(error),
             EngineError::Jail(_)
             | EngineError::Files(_)
             | EngineError::NoContext(_)
@@ -103,48 +115,6 @@ pub(crate) fn visible(text: &str) -> String {
             c => c.to_string(),
         })
         .collect()
-}
-
-/// A progress bar on a terminal, lines elsewhere.
-pub(crate) struct Bar {
-    bar: indicatif::ProgressBar,
-    last: std::sync::Mutex<String>,
-}
-
-impl Bar {
-    pub(crate) fn new() -> Self {
-        let bar = if std::io::stderr().is_terminal() {
-            indicatif::ProgressBar::new(100)
-        } else {
-            indicatif::ProgressBar::hidden()
-        };
-        let style = indicatif::ProgressStyle::with_template("{msg} [{bar:30}] {percent}% about {eta} left");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self {
-            bar,
-            last: std::sync::Mutex::new(String::new()),
-        }
-    }
-
-    pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-impl atoll_engine::template::Progress for Bar {
-    fn step(&self, text: &str, done: u64, total: u64) {
-        self.bar.set_length(total.max(1));
-        self.bar.set_position(done);
-        self.bar.set_message(text.to_owned());
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if self.bar.is_hidden() && *last != text {
-            writeln!(std::io::stderr(), "{text}").ok();
-            text.clone_into(&mut last);
-        }
-    }
 }
 
 #[cfg(test)]

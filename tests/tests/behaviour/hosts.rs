@@ -88,6 +88,59 @@ fn calls_that_a_container_forbids_are_told_as_the_wall_that_needs_them() -> Resu
     lacks(&["python3", "-c", WITHOUT_CALL, "435", "38"], &["namespaces"]).context("clone3")
 }
 
+/// A host on which one program is not there.
+fn without(program: &str, words: &[&str]) -> Result<Ran> {
+    let script = format!("mount --bind /dev/null $(readlink -f $(command -v {program})) && exec \"$@\"");
+    on(
+        &["unshare", "-m", "--propagation", "private", "sh", "-c", &script, "sh"],
+        words,
+    )
+}
+
+#[test]
+fn a_host_that_cannot_make_large_scratch_is_told_and_named() -> Result<()> {
+    let run = without(
+        "mkfs.ext4",
+        &["run", "--template", "python-min", "--profile", "data", "-c", "print(1)"],
+    )?;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(5), ""), "{run:?}");
+    assert!(run.stderr.contains("cannot build the wall `scratch`"), "{run:?}");
+    assert!(run.stderr.contains("hint: install mkfs.ext4"), "{run:?}");
+    let small = without("mkfs.ext4", &["run", "--template", "python-min", "-c", "print(1)"])?;
+    assert_eq!((small.code, small.stdout.as_str()), (Some(0), "1\n"), "{small:?}");
+    let doctor = without("mkfs.ext4", &["doctor"])?;
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    assert!(
+        doctor.stdout.contains("to get it: apt-get install e2fsprogs"),
+        "{doctor:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_host_without_a_python_is_told_by_doctor_and_run() -> Result<()> {
+    let empty = tempfile::tempdir()?;
+    let bare = |words: &[&str]| {
+        let mut command = atoll();
+        command
+            .env("ATOLL_HOME", empty.path())
+            .env("ATOLL_PYTHON", "/nonexistent/python");
+        run_command(command.args(words))
+    };
+    let doctor = bare(&["doctor"])?;
+    assert_eq!(doctor.code, Some(5), "{doctor:?}");
+    assert!(
+        doctor
+            .stdout
+            .contains("MISSING  cannot find a Python for template `python-data`"),
+        "{doctor:?}"
+    );
+    let run = bare(&["run", "-c", "print(1)"])?;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(5), ""), "{run:?}");
+    assert!(run.stderr.contains("\nhint: "), "{run:?}");
+    Ok(())
+}
+
 /// Runs after `setting` of a shell.
 fn after(setting: &str) -> Result<Ran> {
     let code = "import resource\nprint(open('/etc/hostname').read(), resource.getrlimit(resource.RLIMIT_AS)[0])";

@@ -2,8 +2,12 @@
 
 use anyhow::{Context, Result};
 use atoll_core::{Limits, Outcome};
+use atoll_tests::process::eventually;
 use atoll_tests::{Place, atoll, run, run_command};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::ffi::OsString;
+use std::path::Path;
 
 /// The modules that the recipe promises.
 fn promised_imports() -> Result<Vec<String>> {
@@ -228,19 +232,65 @@ fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> 
             ])
             .args(["template", "build", "tiny"]),
     )?;
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(6), ""), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
     assert!(
         ran.stderr.contains("the package index cannot be reached"),
         "{}",
         ran.stderr
     );
     assert!(ran.stderr.contains("hint: check the network"), "{}", ran.stderr);
-    let left = std::fs::read_dir(home.path().join("templates"))?.filter_map(Result::ok);
-    let left: Vec<_> = left
-        .map(|entry| entry.file_name())
-        .filter(|name| name != "tiny.lock")
-        .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(left_in(home.path())?, Vec::<OsString>::new());
+    Ok(())
+}
+
+/// What is in the directory of templates beside the lock.
+fn left_in(home: &Path) -> Result<Vec<OsString>> {
+    let entries = std::fs::read_dir(home.join("templates"))?.filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name());
+    Ok(names.filter(|name| name != "tiny.lock").collect())
+}
+
+#[test]
+fn an_interrupted_build_leaves_nothing_and_no_orphan() -> Result<()> {
+    let home = home_with("", &format!("x==1 --hash=sha256:{}\n", "0".repeat(64)))?;
+    let installer = home.path().join("uv");
+    let begun = home.path().join("begun");
+    let script = format!("#!/bin/sh\n: > {}\nsleep 1000 & sleep 1000\n", begun.display());
+    std::fs::write(&installer, script)?;
+    std::fs::set_permissions(&installer, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let path = format!("{}:{}", home.path().display(), std::env::var("PATH")?);
+    for signal in [Signal::INT, Signal::TERM] {
+        let child = atoll()
+            .env("ATOLL_HOME", home.path())
+            .env("PATH", &path)
+            .args(["template", "build", "tiny"])
+            .stderr(std::process::Stdio::piped())
+            .spawn()?;
+        eventually("the installer's start", || begun.exists())?;
+        kill_process(Pid::from_child(&child), signal)?;
+        let ran = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(
+            said.ends_with("error: the build of template `tiny` was interrupted, and nothing is left of it\n"),
+            "{said}"
+        );
+        assert_eq!(left_in(home.path())?, Vec::<OsString>::new());
+        std::fs::remove_file(&begun)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_killed_build_left_goes_with_rm() -> Result<()> {
+    let home = home_with("", "# nothing\n")?;
+    std::fs::create_dir_all(home.path().join("templates/.building-tiny-0123456789ab/tree"))?;
+    let ran = run_command(atoll().env("ATOLL_HOME", home.path()).args(["template", "rm", "tiny"]))?;
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (Some(2), "error: template is not built: `tiny`\n")
+    );
+    assert_eq!(left_in(home.path())?, Vec::<OsString>::new());
     Ok(())
 }
 
@@ -252,7 +302,7 @@ fn without_room_on_the_disk_no_build_starts() -> Result<()> {
             .env("ATOLL_HOME", home.path())
             .args(["template", "build", "tiny"]),
     )?;
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(6), ""), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
     assert!(
         ran.stderr.contains("needs about 1099511627776 MiB of disk"),
         "{}",

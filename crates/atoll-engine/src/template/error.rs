@@ -55,6 +55,8 @@ pub enum TemplateError {
         #[source]
         source: RoomError,
     },
+    #[error("the build of template `{name}` was interrupted, and nothing is left of it")]
+    Stopped { name: String },
     #[error("template `{name}` was built but cannot be opened")]
     Vanished { name: String },
     #[error("cannot list the templates")]
@@ -65,6 +67,16 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
+    /// Whether the machine lacks something that a template needs: a Python, an installer, room.
+    pub fn is_of_the_host(&self) -> bool {
+        let install = |source: &BuildError| matches!(source, BuildError::Install { .. });
+        match self {
+            TemplateError::Search { .. } | TemplateError::Room { .. } => true,
+            TemplateError::Build { source, .. } => install(source),
+            _ => false,
+        }
+    }
+
     /// What the user can do about it, if that is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
@@ -77,6 +89,7 @@ impl TemplateError {
             | TemplateError::Store { .. }
             | TemplateError::Refresh { .. }
             | TemplateError::Kernel { .. }
+            | TemplateError::Stopped { .. }
             | TemplateError::Vanished { .. }
             | TemplateError::List { .. } => None,
         }

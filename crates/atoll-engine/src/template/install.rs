@@ -94,6 +94,11 @@ pub(super) fn install(
     tool::run(command, workspace.patience(), &mut watch).map_err(|source| InstallError::Install { source })
 }
 
+/// Whether there is something to install with.
+pub(super) fn check(places: &Places, python: &Interpreter) -> Result<(), InstallError> {
+    find(places, python).map(drop)
+}
+
 fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError> {
     if let Some(program) = places.program("uv") {
         return Ok(Installer::Uv { program });

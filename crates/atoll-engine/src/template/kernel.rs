@@ -71,7 +71,7 @@ fn make(kernels: &Path, runner: &Path, path: &Path) -> Result<(), KernelError> {
     let parts = [fresh.path().join("atoll_kernel")];
     let mut command = compile::command(python, fresh.path(), &inside, &parts);
     command.stdin(Stdio::null());
-    tool::run(command, Patience::USUAL, &mut |_: &str| {}).map_err(|source| KernelError::Compile { source })?;
+    tool::run(command, &Patience::default(), &mut |_: &str| {}).map_err(|source| KernelError::Compile { source })?;
     tree::open_to_all(fresh.path()).map_err(|source| KernelError::Finish { source })?;
     // Renamed, so there is nothing left for the guard to remove.
     fs::rename(fresh.keep(), path).map_err(write_error)

@@ -47,6 +47,7 @@ pub use fonts::FontsError;
 pub use install::InstallError;
 pub use kernel::KernelError;
 pub use manifest::ManifestError;
+pub use patience::Stop;
 pub use recipe::RecipeError;
 pub use recipe_file::RecipeFileError;
 pub use relocate::RelocateError;

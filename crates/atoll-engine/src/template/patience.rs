@@ -1,23 +1,43 @@
 //! How long a helper program of a build may take: by what it says, and by what it and its children do.
 
 use super::family::{self, Activity};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Given up by whoever asked: helper programs are ended, nothing is kept. There is no way back.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// How long a program may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Patience {
     /// With nothing said and nothing done.
     pub(super) stall: Duration,
     /// Altogether.
     pub(super) hard: Duration,
+    pub(super) stop: Stop,
 }
 
-impl Patience {
+impl Default for Patience {
     /// Packages may come over a slow line, so only standing still counts soon.
-    pub(super) const USUAL: Self = Self {
-        stall: Duration::from_secs(5 * 60),
-        hard: Duration::from_secs(2 * 60 * 60),
-    };
+    fn default() -> Self {
+        Self {
+            stall: Duration::from_secs(5 * 60),
+            hard: Duration::from_secs(2 * 60 * 60),
+            stop: Stop::default(),
+        }
+    }
 }
 
 /// Why a program was not waited for any longer.
@@ -25,6 +45,7 @@ impl Patience {
 pub(super) enum Impatience {
     Stall,
     Hard,
+    Stop,
 }
 
 /// Looks whether a program gets on: by what it says, and by what it and its children do.
@@ -53,6 +74,9 @@ impl Watch {
     }
 
     pub(super) fn hard(&self) -> Option<Impatience> {
+        if self.patience.stop.is_stopped() {
+            return Some(Impatience::Stop);
+        }
         (self.started.elapsed() >= self.patience.hard).then_some(Impatience::Hard)
     }
 
@@ -76,10 +100,10 @@ mod tests {
 
     #[test]
     fn work_without_words_is_no_standing_still() {
-        let long_ago = Instant::now() - Patience::USUAL.stall;
-        let mut busy = Watch::new(std::process::id(), Patience::USUAL);
+        let long_ago = Instant::now() - Patience::default().stall;
+        let mut busy = Watch::new(std::process::id(), Patience::default());
         let mut sleeper = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
-        let mut still = Watch::new(sleeper.id(), Patience::USUAL);
+        let mut still = Watch::new(sleeper.id(), Patience::default());
         still.activity = Activity::default();
         let looks = [(); 50].map(|()| {
             (busy.moved, still.moved) = (long_ago, long_ago);

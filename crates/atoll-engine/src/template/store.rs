@@ -5,15 +5,15 @@
 
 use super::manifest::{Manifest, PythonRecord};
 use super::meter::TOTAL;
-use super::patience::Patience;
+use super::patience::{Patience, Stop};
 use super::python::Interpreter;
 use super::recipe::{self, Recipe};
 use super::search::{self, Places};
 use super::shelf::{KEY_DIGITS, Shelf};
 use super::using::Using;
 use super::workspace::{BuildLock, Workspace, WorkspaceError};
+use super::{BuildError, TemplateError, build, install, kernel, retire, room};
 use super::{Progress, Template, TemplateDetails, TemplateInfo};
-use super::{TemplateError, build, kernel, retire, room};
 use fs_err as fs;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +31,13 @@ impl TemplateStore {
         Self {
             home,
             places: Places::of_this_process(),
-            patience: Patience::USUAL,
+            patience: Patience::default(),
         }
+    }
+
+    /// Ends the builds of this store and of its clones, now and from now on.
+    pub fn stop(&self) -> Stop {
+        self.patience.stop.clone()
     }
 
     /// Opens a template; builds it first if it is not there or stale. Opening starts no program.
@@ -42,6 +47,30 @@ impl TemplateStore {
             Some(template) => Ok(template),
             None => self.build(&recipe, progress, false),
         }
+    }
+
+    /// Says what a template is made of on this machine, built or not. An error tells why it could not be built.
+    pub fn check(&self, name: &str) -> Result<String, TemplateError> {
+        let recipe = self.recipe(name)?;
+        if let Some((_, manifest)) = self.usable(&recipe)? {
+            return Ok(format!(
+                "template {name} is built, with Python {}",
+                manifest.python.version
+            ));
+        }
+        let name = || recipe.name.clone();
+        let python = search::choose(&self.places, &recipe.python)
+            .map_err(|source| TemplateError::Search { name: name(), source })?;
+        install::check(&self.places, &python).map_err(|source| TemplateError::Build {
+            name: name(),
+            source: BuildError::Install { source },
+        })?;
+        room::check(&self.templates(), recipe.room_mib())
+            .map_err(|source| TemplateError::Room { name: name(), source })?;
+        Ok(format!(
+            "Python {}; template {} is built on first use",
+            python.version, recipe.name
+        ))
     }
 
     /// Builds a template whether it is there or not.
@@ -92,12 +121,13 @@ impl TemplateStore {
         Ok((info, built.map(|(_, manifest)| manifest)))
     }
 
-    /// Removes everything built under this name; false if there was nothing. What is in use stays, and is an error.
+    /// Removes everything built under this name, and what killed builds left; false if there was nothing. What is in
+    /// use stays, and is an error.
     pub fn remove(&self, name: &str) -> Result<bool, TemplateError> {
         let name = recipe::resolve(name);
         let directories = self.shelf()?.directories(name);
         if directories.is_empty() {
-            return self.recipe(name).map(|_| false);
+            self.recipe(name)?;
         }
         let store = |source| TemplateError::Store {
             name: name.to_owned(),
@@ -105,13 +135,14 @@ impl TemplateStore {
         };
         let lock = BuildLock::attempt(&self.templates(), name).map_err(store)?;
         let lock = lock.ok_or_else(|| TemplateError::Busy { name: name.to_owned() })?;
+        lock.sweep().map_err(store)?;
         let mut used = false;
         for path in &directories {
             used |= !lock.remove(path).map_err(store)?;
         }
         match used {
             true => Err(TemplateError::InUse { name: name.to_owned() }),
-            false => Ok(true),
+            false => Ok(!directories.is_empty()),
         }
     }
 
@@ -160,9 +191,18 @@ impl TemplateStore {
     }
 
     fn build(&self, recipe: &Recipe, progress: &dyn Progress, again: bool) -> Result<Template, TemplateError> {
+        let built = self.build_or_wait(recipe, progress, again);
+        built.map_err(|error| match self.patience.stop.is_stopped() {
+            true => stopped(recipe),
+            false => error,
+        })
+    }
+
+    fn build_or_wait(&self, recipe: &Recipe, progress: &dyn Progress, again: bool) -> Result<Template, TemplateError> {
         let name = || recipe.name.clone();
         let store = |source| TemplateError::Store { name: name(), source };
-        let lock = BuildLock::wait(&self.templates(), &recipe.name, progress).map_err(store)?;
+        let lock = BuildLock::wait(&self.templates(), &recipe.name, progress, &self.patience.stop);
+        let lock = lock.map_err(store)?.ok_or_else(|| stopped(recipe))?;
         // Another process may have done the work while this one waited.
         if !again && let Some(template) = self.open(recipe)? {
             return Ok(template);
@@ -179,7 +219,7 @@ impl TemplateStore {
         }
         room::check(&self.templates(), recipe.room_mib())
             .map_err(|source| TemplateError::Room { name: name(), source })?;
-        let workspace = Workspace::create(lock, self.patience).map_err(store)?;
+        let workspace = Workspace::create(lock, self.patience.clone()).map_err(store)?;
         build::build(&workspace, &self.places, recipe, &python, progress)
             .map_err(|source| TemplateError::Build { name: name(), source })?;
         let lock = workspace.publish(&path).map_err(store)?;
@@ -264,6 +304,11 @@ impl TemplateStore {
             name: manifest.name,
         }))
     }
+}
+
+fn stopped(recipe: &Recipe) -> TemplateError {
+    let name = recipe.name.clone();
+    TemplateError::Stopped { name }
 }
 
 #[cfg(test)]

@@ -54,6 +54,8 @@ pub enum ToolError {
         after: Duration,
         last_lines: String,
     },
+    #[error("`{program}` was stopped")]
+    Stopped { program: String },
     #[error("`{program}` was not done after {after:?} and was ended; its last lines were:\n{last_lines}")]
     TooLong {
         program: String,
@@ -109,7 +111,10 @@ impl ToolError {
             ToolError::Explained { known, .. } => Some(known.hint),
             ToolError::Stalled { .. } => Some("check the network and the disk, then try again"),
             ToolError::TooLong { .. } => Some("try again on a faster line or disk"),
-            ToolError::Start { .. } | ToolError::Follow { .. } | ToolError::Failed { .. } => None,
+            ToolError::Start { .. }
+            | ToolError::Follow { .. }
+            | ToolError::Failed { .. }
+            | ToolError::Stopped { .. } => None,
         }
     }
 
@@ -146,7 +151,7 @@ impl<F: FnMut(&str)> Listener for F {
 
 /// Runs to the end, or ends it when the patience does. Takes the command, because its copies of the pipe must be closed
 /// to see the end.
-pub(super) fn run(mut command: Command, patience: Patience, listener: &mut dyn Listener) -> Result<(), ToolError> {
+pub(super) fn run(mut command: Command, patience: &Patience, listener: &mut dyn Listener) -> Result<(), ToolError> {
     let program = program_of(&command);
     let start = |source| ToolError::Start {
         program: program.clone(),
@@ -161,15 +166,22 @@ pub(super) fn run(mut command: Command, patience: Patience, listener: &mut dyn L
     let mut child = command.spawn().map_err(start)?;
     drop(command);
     let mut lines = Lines::default();
-    let heard = listen(reader, &mut lines, &mut Watch::new(child.id(), patience), listener);
+    let heard = listen(
+        reader,
+        &mut lines,
+        &mut Watch::new(child.id(), patience.clone()),
+        listener,
+    );
     if !matches!(heard, Ok(None)) {
         family::kill(child.id());
     }
     let status = child.wait().map_err(follow)?;
     let last_lines = lines.last();
     match heard.map_err(follow)? {
-        None if status.success() => Ok(()),
-        None => Err(ToolError::failed(program, status, last_lines)),
+        // A terminal's Ctrl-C reaches the program too, which may be faster and fail in its own words.
+        _ if patience.stop.is_stopped() => Err(ToolError::Stopped { program }),
+        None | Some(Impatience::Stop) if status.success() => Ok(()),
+        None | Some(Impatience::Stop) => Err(ToolError::failed(program, status, last_lines)),
         Some(Impatience::Stall) => Err(ToolError::Stalled {
             program,
             after: patience.stall,
@@ -268,7 +280,9 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut seen = Vec::new();
-        let result = run(command, Patience::USUAL, &mut |line: &str| seen.push(line.to_owned()));
+        let result = run(command, &Patience::default(), &mut |line: &str| {
+            seen.push(line.to_owned())
+        });
         (result, seen)
     }
 
@@ -278,8 +292,9 @@ mod tests {
         let patience = Patience {
             stall: Duration::from_millis(stall_ms),
             hard: Duration::from_millis(hard_ms),
+            ..Patience::default()
         };
-        run(command, patience, &mut |_: &str| {}).unwrap_err()
+        run(command, &patience, &mut |_: &str| {}).unwrap_err()
     }
 
     /// The children hold the pipe; they must go too, or this would not come back before their end.
@@ -300,6 +315,15 @@ mod tests {
         assert!(matches!(busy, ToolError::TooLong { .. }), "{busy}");
         let talkative = hurried("while :; do echo x; done", 1_000_000, 600);
         assert!(matches!(talkative, ToolError::TooLong { .. }), "{talkative}");
+    }
+
+    #[test]
+    fn a_program_is_ended_with_its_children_when_nobody_wants_it_any_more() {
+        let patience = Patience::default();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo begun; sleep 1000 & sleep 1000"]);
+        let error = run(command, &patience, &mut |_: &str| patience.stop.stop()).unwrap_err();
+        assert!(matches!(error, ToolError::Stopped { .. }), "{error}");
     }
 
     #[test]
@@ -337,7 +361,7 @@ mod tests {
         let mut count = Count(0);
         let mut command = Command::new("/bin/sleep");
         command.arg("1.2");
-        run(command, Patience::USUAL, &mut count).unwrap();
+        run(command, &Patience::default(), &mut count).unwrap();
         assert!(count.0 >= 1);
     }
 
@@ -359,7 +383,11 @@ mod tests {
             "{offline}"
         );
         assert_eq!(hint("echo hm; exit 1"), None);
-        let missing = run(Command::new("/nonexistent/tool"), Patience::USUAL, &mut |_: &str| {});
+        let missing = run(
+            Command::new("/nonexistent/tool"),
+            &Patience::default(),
+            &mut |_: &str| {},
+        );
         assert!(matches!(missing, Err(ToolError::Start { .. })));
     }
 }

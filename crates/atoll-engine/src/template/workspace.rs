@@ -4,7 +4,7 @@
 //! Helper programs get the lock as their standard input. So if Atoll is killed, the lock stays taken until its
 //! orphans are gone too, and nobody sweeps a directory that is still written to.
 
-use super::patience::Patience;
+use super::patience::{Patience, Stop};
 use super::recipe::hex;
 use super::{Progress, using};
 use fs_err as fs;
@@ -54,19 +54,25 @@ pub(super) struct BuildLock {
 }
 
 impl BuildLock {
-    /// Waits for another builder, and says so.
-    pub(super) fn wait(templates: &Path, name: &str, progress: &dyn Progress) -> Result<Self, WorkspaceError> {
+    /// Waits for another builder, and says so. `None` if nobody wants the build any more.
+    pub(super) fn wait(
+        templates: &Path,
+        name: &str,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Option<Self>, WorkspaceError> {
         if let Some(lock) = Self::attempt(templates, name)? {
-            return Ok(lock);
+            return Ok(Some(lock));
         }
         let text = format!("another atoll is building {name}, waiting for it");
-        loop {
+        while !stop.is_stopped() {
             progress.step(&text, 0, super::meter::TOTAL);
             std::thread::sleep(std::time::Duration::from_millis(200));
             if let Some(lock) = Self::attempt(templates, name)? {
-                return Ok(lock);
+                return Ok(Some(lock));
             }
         }
+        Ok(None)
     }
 
     /// `None` if another process has it.
@@ -104,7 +110,7 @@ impl BuildLock {
 
     /// Removes what killed builds left, and what was replaced while it was used: of this name, and of every name that
     /// nobody is building.
-    fn sweep(&self) -> Result<(), WorkspaceError> {
+    pub(super) fn sweep(&self) -> Result<(), WorkspaceError> {
         for entry in fs::read_dir(&self.templates).map_err(prepare)? {
             let entry = entry.map_err(prepare)?;
             let file_name = entry.file_name().to_string_lossy().into_owned();
@@ -171,8 +177,8 @@ impl Workspace {
         &self.scratch
     }
 
-    pub(super) fn patience(&self) -> Patience {
-        self.patience
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// Lets a helper program hold the lock for as long as it lives.
@@ -224,7 +230,7 @@ pub(super) mod tests {
     pub(in crate::template) fn workspace(name: &str) -> (tempfile::TempDir, Workspace) {
         let home = tempfile::tempdir().unwrap();
         let lock = BuildLock::attempt(home.path(), name).unwrap().unwrap();
-        (home, Workspace::create(lock, Patience::USUAL).unwrap())
+        (home, Workspace::create(lock, Patience::default()).unwrap())
     }
 
     fn names(home: &Path) -> Vec<String> {
@@ -266,7 +272,7 @@ pub(super) mod tests {
         }
         let _busy = BuildLock::attempt(home.path(), "busy").unwrap().unwrap();
         let lock = BuildLock::attempt(home.path(), "x").unwrap().unwrap();
-        drop(Workspace::create(lock, Patience::USUAL).unwrap());
+        drop(Workspace::create(lock, Patience::default()).unwrap());
         assert_eq!(names(home.path()), [".building-busy-3", "x-kept"]);
     }
 
@@ -277,8 +283,13 @@ pub(super) mod tests {
         first.publish(&to).unwrap();
         drop(first);
         let user = using::Using::begin(&to).unwrap();
-        let again =
-            || Workspace::create(BuildLock::attempt(home.path(), "x").unwrap().unwrap(), Patience::USUAL).unwrap();
+        let again = || {
+            Workspace::create(
+                BuildLock::attempt(home.path(), "x").unwrap().unwrap(),
+                Patience::default(),
+            )
+            .unwrap()
+        };
         again().publish(&to).unwrap();
         assert_eq!(names(home.path()).len(), 2, "the new one, and the used one aside");
         drop(again());
@@ -294,7 +305,7 @@ pub(super) mod tests {
         let first = BuildLock::attempt(home.path(), "x").unwrap().unwrap();
         let record = Record::default();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| BuildLock::wait(home.path(), "x", &record).unwrap());
+            let second = scope.spawn(|| BuildLock::wait(home.path(), "x", &record, &Stop::default()).unwrap());
             while record.0.lock().unwrap().is_empty() {
                 std::thread::yield_now();
             }

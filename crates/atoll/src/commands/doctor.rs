@@ -5,10 +5,16 @@ use super::template::{print, print_json};
 use crate::args::DoctorArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::template::TemplateStore;
 use atoll_engine::{EngineError, JailError, try_out};
 use atoll_jail::jailer::{Probe, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
+use std::path::Path;
+
+/// Where the jail looks for helper programs.
+const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+const DEFAULT_TEMPLATE: &str = "python-data";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -35,7 +41,8 @@ struct LayerReport {
 }
 
 pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
-    let report = report(trial()?);
+    let home = home()?;
+    let report = report(trial(&home)?, &home);
     let usable = report.tiers.iter().any(|tier| tier.available);
     if args.json {
         print_json(&report)?
@@ -46,19 +53,20 @@ pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// A sandbox is really made: what the machine says of itself is not proof.
-fn trial() -> Result<Result<(), EngineError>, Failure> {
+fn trial(home: &Path) -> Result<Result<(), EngineError>, Failure> {
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
-    let home = home()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
-    Ok(runtime.block_on(try_out(&program, &home)))
+    Ok(runtime.block_on(try_out(&program, home)))
 }
 
-fn report(trial: Result<(), EngineError>) -> Report {
+fn report(trial: Result<(), EngineError>, home: &Path) -> Report {
     let probe = probe();
     let mode = probe.mode;
     let mut jail = jail(probe);
     note_trial(&mut jail, trial);
+    jail.layers.push(scratch());
+    note_template(&mut jail, home);
     let mut tiers = vec![jail];
     for tier in ["wasm", "container", "gvisor", "microvm"] {
         let fix = Some("planned; this version of Atoll has the jail tier only".to_owned());
@@ -91,6 +99,41 @@ fn note_trial(jail: &mut TierReport, trial: Result<(), EngineError>) {
     jail.layers.insert(0, tried(&name, false, detail, Some(fix.clone())));
     jail.available = false;
     jail.fix = Some(fix);
+}
+
+/// Scratch above what memory should hold is a file system in a file.
+fn scratch() -> LayerReport {
+    let found = SYSTEM_PATH.iter().any(|dir| Path::new(dir).join("mkfs.ext4").is_file());
+    let (detail, fix) = match found {
+        true => ("mkfs.ext4 is there, for the profile data", None),
+        false => (
+            "there is no mkfs.ext4: the profile data cannot be used by root",
+            Some("apt-get install e2fsprogs".to_owned()),
+        ),
+    };
+    LayerReport {
+        name: "scratch".to_owned(),
+        available: found,
+        required: false,
+        detail: detail.to_owned(),
+        fix,
+    }
+}
+
+/// No code runs without a template: a built one, or a Python, an installer and room to build one.
+fn note_template(jail: &mut TierReport, home: &Path) {
+    let row = match TemplateStore::new(home.to_owned()).check(DEFAULT_TEMPLATE) {
+        Ok(detail) => tried("template", true, detail, None),
+        Err(error) => {
+            let fix = error.hint().unwrap_or("see the cause").to_owned();
+            tried("template", false, atoll_jail::chain(&error), Some(fix))
+        }
+    };
+    if !row.available {
+        jail.available = false;
+        jail.fix = jail.fix.take().or_else(|| row.fix.clone());
+    }
+    jail.layers.push(row);
 }
 
 fn tried(name: &str, available: bool, detail: String, fix: Option<String>) -> LayerReport {

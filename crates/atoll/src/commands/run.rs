@@ -20,7 +20,12 @@ use tokio::sync::Notify;
 pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let mut request = Request::read(args)?;
     let home = home()?;
-    let template = template::open(&TemplateStore::new(home.clone()), &request.template)?;
+    let store = TemplateStore::new(home.clone());
+    let template = template::open(&store, &request.template)?;
+    // A signal that came too late for the build is for what follows.
+    if store.stop().is_stopped() {
+        return Err(Failure::of_engine(&EngineError::Interrupted));
+    }
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let config = EngineConfig {
         home,

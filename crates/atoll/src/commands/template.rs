@@ -2,7 +2,8 @@
 
 use super::home;
 use crate::args::{TemplateArgs, TemplateCommand};
-use crate::output::{Bar, Failure, visible};
+use crate::bar::Bar;
+use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::template::{OtherBuild, Template, TemplateError, TemplateInfo, TemplateStore};
 use serde::Serialize;
@@ -20,14 +21,14 @@ pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
 
 /// Opens a template, building it first if need be, with a progress bar.
 pub(crate) fn open(store: &TemplateStore, name: &str) -> Result<Template, Failure> {
-    let bar = Bar::new();
+    let bar = Bar::new(name, store.stop());
     let template = store.ensure(name, &bar);
     bar.finish();
     template.map_err(|error| fail(&error))
 }
 
 fn build(store: &TemplateStore, name: &str, force: bool, json: bool) -> Result<ExitStatus, Failure> {
-    let bar = Bar::new();
+    let bar = Bar::new(name, store.stop());
     let built = if force {
         store.rebuild(name, &bar)
     } else {
@@ -105,8 +106,9 @@ fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
 
 fn fail(error: &TemplateError) -> Failure {
     let mut failure = match error {
-        // The name or the recipe that was asked for is wrong; everything else is the machine's or ours.
         TemplateError::Recipe { .. } => Failure::bad(error),
+        TemplateError::Stopped { .. } => Failure::interrupted(error),
+        _ if error.is_of_the_host() => Failure::of_the_host(error),
         _ => Failure::ours(error),
     };
     failure.hint = error.hint().map(str::to_owned);

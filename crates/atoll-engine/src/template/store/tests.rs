@@ -15,7 +15,7 @@ fn store() -> (tempfile::TempDir, TemplateStore) {
     let store = TemplateStore {
         home: home.path().to_owned(),
         places,
-        patience: Patience::USUAL,
+        patience: Patience::default(),
     };
     (home, store)
 }

@@ -1,0 +1,93 @@
+//! How far a template's build is: a bar on a terminal, lines elsewhere. While it shows, a signal stops the build.
+
+use atoll_engine::template::{Progress, Stop};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    template: String,
+    stop: Stop,
+    /// The text of the last step; `None` before the first.
+    last: Mutex<Option<String>>,
+}
+
+impl Bar {
+    pub(crate) fn new(template: &str, stop: Stop) -> Self {
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(1)
+        } else {
+            ProgressBar::hidden()
+        };
+        let style = ProgressStyle::with_template("{msg} [{bar:30}] {percent}%{left}");
+        if let Ok(style) = style {
+            bar.set_style(style.progress_chars("=> ").with_key("left", left));
+        }
+        Self {
+            bar,
+            template: template.to_owned(),
+            stop,
+            last: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn begin(&self) {
+        self.bar.enable_steady_tick(Duration::from_millis(200));
+        stop_on_signals(self.stop.clone());
+    }
+}
+
+/// Too little is known at the beginning for an estimate.
+fn left(state: &ProgressState, to: &mut dyn std::fmt::Write) {
+    let known = state.pos() * 50 >= state.len().unwrap_or(1);
+    if known {
+        write!(to, ", about {:.0?} left", Duration::from_secs(state.eta().as_secs())).ok();
+    }
+}
+
+impl Progress for Bar {
+    fn step(&self, text: &str, done: u64, total: u64) {
+        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if last.is_none() {
+            self.begin();
+        }
+        let shown = format!("template {}, once: {text}", self.template);
+        self.bar.set_length(total.max(1));
+        self.bar.set_position(done);
+        self.bar.set_message(shown.clone());
+        if self.bar.is_hidden() && last.as_deref() != Some(text) {
+            writeln!(std::io::stderr(), "{shown}").ok();
+        }
+        *last = Some(text.to_owned());
+    }
+}
+
+/// Ctrl-C or a polite end: the installer is ended and the half-made template removed before the process ends.
+fn stop_on_signals(stop: Stop) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    std::thread::spawn(move || {
+        if runtime.block_on(any_signal()).is_ok() {
+            stop.stop();
+        }
+    });
+}
+
+async fn any_signal() -> std::io::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    Ok(())
+}
