@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub mod census;
+pub mod e2b;
 pub mod fuzz_bodies;
 pub mod guest;
 mod place;

@@ -57,6 +57,10 @@ impl Server {
         atoll_in(&self.home)
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         Ok(rustix::process::kill_process(pid, signal)?)

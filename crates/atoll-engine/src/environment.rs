@@ -1,23 +1,38 @@
-//! The environment that code is given: bounded, because a program's environment is.
+//! The environment that code is given: bounded and well-formed, because a program's environment is.
 
 use std::collections::BTreeMap;
 
 /// All names and values together. The kernel gives a program 128 KiB per variable, and one message must hold them all.
 const MAX_BYTES: usize = 96 << 10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("environment is larger than 96 KiB: {bytes} bytes; give large values as input files")]
-pub struct EnvironmentError {
-    bytes: usize,
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error("environment is larger than 96 KiB: {bytes} bytes; give large values as input files")]
+    Large { bytes: usize },
+    #[error("not a name of an environment variable: {shown}; it must not be empty and have neither `=` nor NUL")]
+    Name { shown: String },
+    #[error("the value of the environment variable `{name}` has a NUL in it")]
+    Value { name: String },
 }
 
 /// Refuses an environment that no program could be started with.
 pub fn check_environment(env: &BTreeMap<String, String>) -> Result<(), EnvironmentError> {
     let bytes = env.iter().map(|(name, value)| written(name) + written(value)).sum();
     if bytes > MAX_BYTES {
-        return Err(EnvironmentError { bytes });
+        return Err(EnvironmentError::Large { bytes });
     }
-    Ok(())
+    env.iter().try_for_each(|(name, value)| check_variable(name, value))
+}
+
+fn check_variable(name: &str, value: &str) -> Result<(), EnvironmentError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        let shown = format!("{name:?}");
+        return Err(EnvironmentError::Name { shown });
+    }
+    match value.contains('\0') {
+        true => Err(EnvironmentError::Value { name: name.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// As long as it is in a message.
@@ -36,5 +51,18 @@ mod tests {
         assert_eq!(check_environment(&one(90_000)), Ok(()));
         assert!(check_environment(&one(100_000)).is_err());
         assert!(check_environment(&many).is_err());
+    }
+
+    #[test]
+    fn what_no_program_could_have_is_refused() {
+        let check = |name: &str, value: &str| check_environment(&BTreeMap::from([(name.into(), value.into())]));
+        for name in ["", "A=B", "=", "A\0"] {
+            assert!(
+                matches!(check(name, "x"), Err(EnvironmentError::Name { .. })),
+                "{name:?}"
+            );
+        }
+        assert!(matches!(check("A", "x\0y"), Err(EnvironmentError::Value { .. })));
+        assert_eq!(check("ü b", "=\n"), Ok(()));
     }
 }

@@ -189,6 +189,15 @@ impl Sandboxes {
         lock(&self.owners).get(id).cloned()
     }
 
+    /// A sandbox whose maker's key is revoked becomes this caller's, of the same tenant.
+    pub fn adopt(&self, caller: &Caller, id: &SandboxId) {
+        if let Some(owner) = lock(&self.owners).get_mut(id)
+            && owner.is_revoked()
+        {
+            *owner = caller.clone();
+        }
+    }
+
     /// Live sandboxes of all tenants.
     pub fn live(&self) -> Vec<Arc<Session>> {
         self.node.live()

@@ -105,6 +105,7 @@ impl Sandbox {
         let ends = Ends::make(&spec)?;
         let mut env = self.env.clone();
         env.extend(spec.env.clone());
+        crate::check_environment(&env)?;
         let ask = Ask::Spawn {
             argv: spec.argv.clone(),
             env,

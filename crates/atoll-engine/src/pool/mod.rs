@@ -3,6 +3,7 @@
 mod size;
 
 use crate::engine::{Engine, EngineError};
+use crate::environment::check_environment;
 use crate::jail::{Context, JailSandbox, lock};
 use crate::sandbox::{Sandbox, SandboxSpec};
 use atoll_core::{Language, Limits};
@@ -69,6 +70,7 @@ impl Pool {
 
     /// Hands out a prepared sandbox; an empty pool means that one is made now.
     pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        check_environment(&spec.env)?;
         let engine = &self.shared.engine;
         match self.take(&spec) {
             Some(one) => Sandbox::claim(engine, one.jail, (one.context, one.layers), spec).await,

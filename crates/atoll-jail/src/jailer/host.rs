@@ -97,7 +97,7 @@ fn user_namespaces() -> Layer {
             Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()),
         )
     } else {
-        (true, format!("at most {}", max.unwrap_or(0)), None)
+        (true, format!("allowed, at most {} at once", max.unwrap_or(0)), None)
     };
     Layer {
         name: "user_namespaces",
@@ -199,7 +199,7 @@ fn proc_visible() -> Layer {
     let detail = if covered {
         "parts of /proc are covered by mounts".to_owned()
     } else {
-        "whole".to_owned()
+        "nothing of it is hidden".to_owned()
     };
     let fix = covered.then(|| "run outside a container, or in one with an unmasked /proc".to_owned());
     Layer {

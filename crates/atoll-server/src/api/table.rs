@@ -4,7 +4,7 @@
 
 use super::{ApiError, AppState};
 use crate::auth::{Caller, Presented, presented};
-use crate::http::{RequestNotes, catch_panics};
+use crate::http::{RequestNotes, catch_panics, until_revoked};
 use atoll_core::service::Scope;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -121,12 +121,21 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
             if let Some(notes) = parts.extensions.get::<RequestNotes>() {
                 notes.set_caller(&caller);
             }
-            parts.extensions.insert(caller);
+            parts.extensions.insert(caller.clone());
+            while_valid(caller, next.run(Request::from_parts(parts, body))).await
         }
-        Ok(None) => {}
-        Err(refused) => return refused.into_response(),
+        Ok(None) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => refused.into_response(),
     }
-    next.run(Request::from_parts(parts, body)).await
+}
+
+/// A revoked key ends what it is just doing, too.
+async fn while_valid(caller: Caller, answering: impl Future<Output = Response>) -> Response {
+    let answer = tokio::select! {
+        answer = answering => answer,
+        () = caller.revoked() => return ApiError::unauthenticated("the key was revoked").into_response(),
+    };
+    answer.map(|body| until_revoked(body, async move { caller.revoked().await }))
 }
 
 fn find_caller(state: &AppState, access: Access, parts: &Parts) -> Result<Option<Caller>, ApiError> {

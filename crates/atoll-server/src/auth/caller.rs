@@ -41,6 +41,11 @@ impl Caller {
         Err(ApiError::scope_missing(scope))
     }
 
+    pub fn is_revoked(&self) -> bool {
+        let keys = self.keys.as_ref();
+        keys.is_some_and(|keys| !keys.borrow().is_valid(&self.key_id))
+    }
+
     /// Ends when the key is revoked. Long streams wait for it beside their work.
     pub async fn revoked(&self) {
         if let Some(mut keys) = self.keys.clone() {

@@ -8,6 +8,7 @@ mod listen;
 mod observe;
 mod origin;
 mod panics;
+mod revocable;
 
 pub use body::BodyStalled;
 pub use host::{HostRules, SandboxHost};
@@ -18,3 +19,4 @@ pub(crate) use host::check_host;
 pub(crate) use observe::observe;
 pub(crate) use origin::{check_origin, cors};
 pub(crate) use panics::catch_panics;
+pub(crate) use revocable::until_revoked;

@@ -266,6 +266,7 @@ pub(super) async fn connect(
         State::Running | State::Ended => StatusCode::OK,
     };
     session.extend_to(long).map_err(|_| no_sandbox(&name))?;
+    state.e2b.sandboxes.adopt(&caller, session.id());
     Ok((status, Json(state.e2b.sandbox(&session))).into_response())
 }
 

@@ -62,10 +62,14 @@ pub(super) fn by_either(state: &AppState, parts: &Parts) -> Result<Caller, ApiEr
     }
 }
 
-/// Work in a sandbox counts for who made it.
+/// Work in a sandbox counts for who made it. Its tokens end with the maker's key, until another key of the tenant
+/// connects.
 pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiError> {
-    let owner = state.e2b.sandboxes.owner(session.id());
-    owner.ok_or_else(lost)
+    let owner = state.e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
+    match owner.is_revoked() {
+        true => Err(unauthorized()),
+        false => Ok(owner),
+    }
 }
 
 pub(super) fn unauthorized() -> ApiError {

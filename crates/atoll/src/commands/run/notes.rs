@@ -55,8 +55,7 @@ fn error(execution: &Execution) -> String {
     let lines: Vec<String> = traceback.iter().map(|line| visible(line)).collect();
     match (lines.is_empty(), execution.outcome) {
         (false, _) => format!("{}\n", lines.join("\n")),
-        // A shell's own words are on stderr already.
-        (true, Outcome::Error) if name == "ExitStatus" => String::new(),
+        (true, Outcome::Error) if name == "ExitStatus" => format!("note: {}\n", visible(value)),
         (true, _) => format!("{}: {}\n", visible(name), visible(value)),
     }
 }

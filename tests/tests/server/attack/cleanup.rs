@@ -1,0 +1,114 @@
+//! Ends that nobody asked for: the server is killed, a clock runs out, descriptors run out.
+
+use anyhow::{Context, Result};
+use atoll_tests::census::{Census, instance_of, is_gone};
+use atoll_tests::e2b::{create, read_until};
+use atoll_tests::process::{descendants, eventually};
+use atoll_tests::server::{Server, is_closed};
+use rustix::process::Signal;
+use serde_json::json;
+
+/// The process below the server that holds an instance's lock.
+fn jailer_of(server: &Server) -> Result<u32> {
+    let below = descendants(server.pid());
+    let mut pids = below.iter().map(|process| process.pid);
+    pids.find(|pid| instance_of(*pid).is_some()).context("no jailer")
+}
+
+#[test]
+fn a_killed_server_takes_every_sandbox_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Server::start(home.path(), &[]).unwrap();
+    let code = "import subprocess, time\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\n\
+                print('begun', flush=True)\ntime.sleep(1000)";
+    let mut sandboxes = Vec::new();
+    for _ in 0..10 {
+        let sandbox = create(&server, &server.key, json!({})).unwrap();
+        let mut running = sandbox.begin_code(&server, code).unwrap();
+        read_until(&mut running, "begun").unwrap();
+        sandboxes.push((sandbox, running));
+    }
+    let jailer = jailer_of(&server).unwrap();
+    let (census, instance) = (Census::of(jailer).unwrap(), instance_of(jailer).unwrap());
+    assert!(census.processes.len() > 20, "{census:?}");
+    server.signal(Signal::KILL).unwrap();
+    server.wait().unwrap();
+    eventually("the end of every process", || is_gone(&census, &instance).is_ok()).unwrap();
+    let again = Server::start(home.path(), &[]).unwrap();
+    for (sandbox, _) in &sandboxes {
+        let lost = again.send_as(&server.key, "GET", &format!("/sandboxes/{}", sandbox.id), None);
+        assert_eq!(lost.unwrap().status, 404);
+    }
+    let fresh = create(&again, &server.key, json!({})).unwrap();
+    let fine = fresh.run(&again, "print(6 * 7)").unwrap();
+    assert!(fine.body.contains("42"), "{fine:?}");
+}
+
+#[test]
+fn a_lifetime_ends_what_runs_and_what_is_sent() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let mut running = sandbox
+        .begin_code(&server, "import time\nprint('begun', flush=True)\ntime.sleep(600)")
+        .unwrap();
+    read_until(&mut running, "begun").unwrap();
+    // More is announced than comes, so the upload stands open.
+    let head = format!(
+        "POST /files?path=/tmp/x HTTP/1.1\r\nHost: {}\r\nE2b-Sandbox-Id: {}\r\nX-Access-Token: {}\r\n\
+         Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nbegin",
+        server.api, sandbox.id, sandbox.token
+    );
+    let mut upload = atoll_tests::server::connect(server.api).unwrap();
+    std::io::Write::write_all(&mut upload, head.as_bytes()).unwrap();
+    let timeout = format!("/sandboxes/{}/timeout", sandbox.id);
+    let set = server.send("POST", &timeout, Some("{\"timeout\":0}")).unwrap();
+    assert_eq!(set.status, 204, "{}", set.text());
+    assert!(is_closed(&mut running), "the execution goes on");
+    std::io::Write::write_all(&mut upload, b"more").ok();
+    upload.shutdown(std::net::Shutdown::Write).ok();
+    assert!(is_closed(&mut upload), "the upload goes on");
+    eventually("the end", || {
+        let shown = server.send("GET", &format!("/sandboxes/{}", sandbox.id), None);
+        shown.is_ok_and(|answer| answer.status == 404)
+    })
+    .unwrap();
+}
+
+#[test]
+fn without_descriptors_the_server_refuses_and_recovers() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let first = create(&server, &server.key, json!({})).unwrap();
+    let limit = |soft_and_hard: &str| {
+        let pid = server.pid().to_string();
+        let ran = std::process::Command::new("prlimit")
+            .args(["--pid", &pid, soft_and_hard])
+            .status()
+            .unwrap();
+        assert!(ran.success());
+    };
+    let used = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    limit(&format!("--nofile={}:4096", used + 4));
+    let body = "{\"templateID\":\"base\",\"timeout\":300}";
+    let statuses: Vec<u16> = (0..6)
+        .map(|_| {
+            server
+                .send("POST", "/sandboxes", Some(body))
+                .map_or(0, |answer| answer.status)
+        })
+        .collect();
+    assert!(
+        statuses.iter().any(|status| *status != 201),
+        "nothing was refused: {statuses:?}"
+    );
+    limit("--nofile=4096:4096");
+    eventually("sandboxes can be made again", || {
+        server
+            .send("POST", "/sandboxes", Some(body))
+            .is_ok_and(|answer| answer.status == 201)
+    })
+    .unwrap();
+    let fine = first.run(&server, "print(6 * 7)").unwrap();
+    assert!(fine.body.contains("42"), "{fine:?}");
+}

@@ -1,0 +1,8 @@
+//! Attacks on the API (group A of the attack list) and on its cleaning up (group C), over real sockets.
+
+mod cleanup;
+mod names;
+mod races;
+mod revoked;
+mod signed;
+mod tenants;

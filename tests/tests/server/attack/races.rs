@@ -1,0 +1,87 @@
+//! Many at once: limits hold, an end wins over everything else, and nothing hangs.
+
+use atoll_tests::e2b::{create, key_of, read_until};
+use atoll_tests::server::Server;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+#[test]
+fn parallel_creates_never_pass_a_quota() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let quota = ["--quota", "live_sandboxes=3,creates_per_minute=1000"];
+    let (key, _) = key_of(&server, "team", &quota).unwrap();
+    let statuses = std::thread::scope(|scope| {
+        let create = || {
+            let body = "{\"templateID\":\"base\",\"timeout\":300}";
+            let answer = server.send_as(&key, "POST", "/sandboxes", Some(body)).unwrap();
+            let wait = answer.header("retry-after").map(str::to_owned);
+            assert!(answer.status == 201 || wait.is_some(), "{}", answer.text());
+            answer.status
+        };
+        let threads: Vec<_> = (0..40).map(|_| scope.spawn(create)).collect();
+        threads.into_iter().fold(BTreeMap::new(), |mut counts, thread| {
+            *counts.entry(thread.join().unwrap()).or_insert(0) += 1;
+            counts
+        })
+    });
+    assert_eq!(statuses, BTreeMap::from([(201, 3), (429, 37)]));
+    let listed = server
+        .send_as(&key, "GET", "/v2/sandboxes", None)
+        .unwrap()
+        .json()
+        .unwrap();
+    assert_eq!(listed.as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn an_end_wins_over_what_runs_and_comes_once() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let code = "import time\nprint('begun', flush=True)\ntime.sleep(50)\nprint('en' + 'ded')";
+    let mut running = sandbox.begin_code(&server, code).unwrap();
+    read_until(&mut running, "begun").unwrap();
+    let path = format!("/sandboxes/{}", sandbox.id);
+    let ends: Vec<u16> = std::thread::scope(|scope| {
+        let end = || server.send("DELETE", &path, None).unwrap().status;
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(end)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(ends.iter().filter(|status| **status == 204).count(), 1, "{ends:?}");
+    assert!(ends.iter().all(|status| [204, 404].contains(status)), "{ends:?}");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut running, &mut rest).ok();
+    assert!(!rest.contains("ended"), "{rest}");
+    for (method, path, body) in [
+        ("POST", "/execute", "{\"code\":\"1\"}"),
+        ("POST", "/files?path=/tmp/x", "x"),
+        ("POST", "/process.Process/List", "{}"),
+    ] {
+        let late = sandbox.send(&server, method, path, body.as_bytes()).unwrap();
+        assert_eq!(late.status, 502, "{path}: {late:?}");
+    }
+}
+
+#[test]
+fn one_end_among_many_uses_breaks_no_other_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let neighbour = create(&server, &server.key, json!({})).unwrap();
+    for round in 0..5 {
+        let sandbox = create(&server, &server.key, json!({})).unwrap();
+        let path = format!("/sandboxes/{}", sandbox.id);
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (server, sandbox) = (&server, &sandbox);
+                scope.spawn(move || match number % 2 {
+                    0 => drop(sandbox.run(server, "sum(range(1000))")),
+                    _ => drop(sandbox.send(server, "GET", "/files?path=/etc/hostname", b"")),
+                });
+            }
+            scope.spawn(|| assert_eq!(server.send("DELETE", &path, None).unwrap().status, 204));
+        });
+        let fine = neighbour.run(&server, &format!("print({round} + 40)")).unwrap();
+        assert!(fine.body.contains(&format!("{}", round + 40)), "{fine:?}");
+    }
+}
