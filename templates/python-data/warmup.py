@@ -1,15 +1,14 @@
 """Pays now what the first user of pandas, numpy and matplotlib would pay later.
 
-Executed in a namespace of its own. In the warm interpreter, before it forks: everything, once. In a pooled
-fork the runner sets FORKED = True in that namespace: only the few pages that nearly every table touches,
-because each touched page becomes private memory of that fork.
+Executed in a namespace of its own, in the warm interpreter, before it forks. What a prepared fork does is
+the `touch` of the recipe, not this.
 
 It must leave nothing behind: no file, open or written, no thread, no figure, no random state, no setting,
 no pyplot backend.
 """
 
 
-def warmup(forked):
+def warmup():
     import gc
     import io
     import warnings
@@ -21,12 +20,6 @@ def warmup(forked):
     import numpy.random  # lazy in numpy: "import numpy" does not load it
     import pandas as pd
     from matplotlib.figure import Figure
-
-    def touch():
-        df = pd.DataFrame({"k": ["a", "b", "a", "b"], "v": [1.0, 2.0, 3.0, 4.0]})
-        by = df.groupby("k").agg(total=("v", "sum"), mean=("v", "mean"))
-        df.merge(by.reset_index(), on="k").to_string()
-        by._repr_html_()
 
     def tables():
         csv = "day,city,units,price\n" + "".join(
@@ -88,14 +81,11 @@ def warmup(forked):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if forked:
-            touch()
-        else:
-            tables()
-            numbers()
-            charts()
-            close_fonts()
+        tables()
+        numbers()
+        charts()
+        close_fonts()
 
 
-warmup(globals().get("FORKED", False))
+warmup()
 del warmup

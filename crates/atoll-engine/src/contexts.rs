@@ -2,7 +2,7 @@
 
 use crate::control::Control;
 use crate::engine::EngineError;
-use crate::jail::{Context, Interpreter, lock};
+use crate::jail::{Context, Inspected, Interpreter, lock};
 use crate::sandbox::{Choice, Sandbox};
 use atoll_core::{ContextId, Language};
 use serde_json::{Map, Value};
@@ -13,8 +13,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 const MAX_CONTEXTS: usize = 32;
 const HOME: &str = "/home/user";
 
-type Ready = (Context, Map<String, Value>);
-type Seat = OwnedMutexGuard<Option<Ready>>;
+type Seat = OwnedMutexGuard<Option<Inspected>>;
 
 /// What is told about a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub(crate) struct Slot {
     cwd: String,
     /// The one of its language that nobody has named.
     default: bool,
-    seat: Arc<Turn<Option<Ready>>>,
+    seat: Arc<Turn<Option<Inspected>>>,
     running: Mutex<Option<Control>>,
 }
 
@@ -42,7 +41,7 @@ pub struct Contexts {
 }
 
 impl Slot {
-    fn new(language: Language, cwd: &str, default: bool, ready: Option<Ready>) -> Arc<Self> {
+    fn new(language: Language, cwd: &str, default: bool, ready: Option<Inspected>) -> Arc<Self> {
         Arc::new(Self {
             id: ContextId::from_random(crate::random_bytes()),
             language,
@@ -59,23 +58,22 @@ impl Slot {
         if let Some((context, layers)) = seat.take() {
             return Ok((seat, context, layers));
         }
-        let context = self.start(sandbox).await?;
-        let layers = sandbox.jail.inspect(&context).await?;
+        let (context, layers) = self.start(sandbox).await?;
         Ok((seat, context, layers))
     }
 
-    async fn start(&self, sandbox: &Sandbox) -> Result<Context, EngineError> {
+    async fn start(&self, sandbox: &Sandbox) -> Result<Inspected, EngineError> {
         let program = |interpreter, argv: &[&str]| {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
             sandbox.jail.start_program(interpreter, argv, &sandbox.env, &self.cwd)
         };
         match self.language {
             Language::Python => {
-                let mut context = sandbox.jail.start_python().await?;
+                let mut python = sandbox.jail.start_python().await?;
                 if self.cwd != HOME {
-                    context.enter(&self.cwd).await?;
+                    python.0.enter(&self.cwd).await?;
                 }
-                Ok(context)
+                Ok(python)
             }
             Language::Bash => {
                 let argv = [
@@ -126,7 +124,7 @@ impl Slot {
 }
 
 impl Contexts {
-    pub(crate) fn new(python: Option<Ready>) -> Self {
+    pub(crate) fn new(python: Option<Inspected>) -> Self {
         let first = Slot::new(Language::Python, HOME, true, python);
         Self {
             slots: Mutex::new(vec![first]),

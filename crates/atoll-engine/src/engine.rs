@@ -2,11 +2,11 @@
 
 use crate::environment::check_environment;
 use crate::input::prepare_inputs;
-use crate::jail::{Context, JailError, JailSandbox, Link, ZygoteState, run_dir};
-use crate::sandbox::{Sandbox, SandboxSpec};
+use crate::jail::{Inspected, JailError, JailSandbox, Link, ZygoteState, run_dir};
+use crate::sandbox::{Origin, Sandbox, SandboxSpec};
 use crate::spool::Spool;
 use crate::template::Template;
-use atoll_jail::plan::{TemplatePlan, Walls, ZygotePlan};
+use atoll_jail::plan::{Rotation, TemplatePlan, Walls, ZygotePlan};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,10 +65,15 @@ pub struct Engine {
 
 impl Engine {
     pub async fn start(config: EngineConfig, template: Template) -> Result<Self, EngineError> {
+        Self::start_with(config, template, Rotation::default()).await
+    }
+
+    /// The same with other rules for the life of a warm interpreter.
+    pub async fn start_with(config: EngineConfig, template: Template, rotation: Rotation) -> Result<Self, EngineError> {
         let instance = atoll_core::SandboxId::from_random(crate::random_bytes()).as_str()[3..].to_owned();
         let run_dir = run_dir(&config.home);
         let link = Link::start(&config.program, &instance, &run_dir).await?;
-        let plan = plan(&template, config.warmth, config.walls);
+        let plan = plan(&template, config.warmth, config.walls, rotation);
         let zygote = link.open_template(TEMPLATE, plan).await?;
         Ok(Self {
             link: Arc::new(link),
@@ -85,14 +90,14 @@ impl Engine {
         let python = spec.start == Some(atoll_core::Language::Python);
         let (jail, context) =
             JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits, inputs, python).await?;
-        Sandbox::open(self, jail, context, spec).await
+        Ok(Sandbox::with(self, jail, context, spec, Origin::Made))
     }
 
     /// Makes a sandbox with a Python context that waits for its owner.
     pub(crate) async fn prepare(
         &self,
         limits: atoll_core::Limits,
-    ) -> Result<(JailSandbox, Option<Context>), EngineError> {
+    ) -> Result<(JailSandbox, Option<Inspected>), EngineError> {
         Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits, Vec::new(), true).await?)
     }
 
@@ -109,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Replaces the warm interpreter by a fresh one; running contexts go on.
+    /// Replaces the warm interpreter by a fresh one as soon as that is warm; running contexts go on.
     pub async fn rotate(&self) -> Result<(), EngineError> {
         let message = atoll_jail::plan::ToJailer::RotateZygote { template: TEMPLATE };
         Ok(self.link.send(&message, &[]).await?)
@@ -135,7 +140,7 @@ impl Engine {
     }
 }
 
-fn plan(template: &Template, warmth: Warmth, walls: Walls) -> TemplatePlan {
+fn plan(template: &Template, warmth: Warmth, walls: Walls, rotation: Rotation) -> TemplatePlan {
     let start = "from atoll_kernel import zygote; zygote.main()";
     let argv = [template.interpreter.as_str(), "-I", "-X", "utf8", "-c", start];
     let warm = warmth == Warmth::Warm;
@@ -155,6 +160,7 @@ fn plan(template: &Template, warmth: Warmth, walls: Walls) -> TemplatePlan {
         zygote: Some(ZygotePlan {
             argv: argv.map(str::to_owned).to_vec(),
             config,
+            rotation,
         }),
         walls,
     }

@@ -8,7 +8,7 @@ use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
-use crate::jail::{Context, JailError, JailSandbox};
+use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::out_dir::OutDir;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
@@ -82,28 +82,11 @@ pub enum Choice {
 }
 
 impl Sandbox {
-    /// Takes over a sandbox that was made for `spec`.
-    pub(crate) async fn open(
-        engine: &Engine,
-        jail: JailSandbox,
-        context: Option<Context>,
-        spec: SandboxSpec,
-    ) -> Result<Self, EngineError> {
-        let python = match context {
-            Some(context) => {
-                let layers = jail.inspect(&context).await?;
-                Some((context, layers))
-            }
-            None => None,
-        };
-        Ok(Self::with(engine, jail, python, spec, Origin::Made))
-    }
-
     /// Applies what is personal to a prepared sandbox whose context was forked ahead.
     pub(crate) async fn claim(
         engine: &Engine,
         mut jail: JailSandbox,
-        python: (Context, Map<String, Value>),
+        python: Inspected,
         spec: SandboxSpec,
     ) -> Result<Self, EngineError> {
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &engine.spool)?;
@@ -126,10 +109,11 @@ impl Sandbox {
         Ok(Self::with(engine, jail, python, spec, Origin::Pool))
     }
 
-    fn with(
+    /// Takes over a sandbox that was made for `spec`.
+    pub(crate) fn with(
         engine: &Engine,
         jail: JailSandbox,
-        python: Option<(Context, Map<String, Value>)>,
+        python: Option<Inspected>,
         spec: SandboxSpec,
         origin: Origin,
     ) -> Self {

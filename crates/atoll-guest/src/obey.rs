@@ -36,6 +36,10 @@ impl Agent {
                 Processes::signal_all(Signal::SIGKILL);
                 Ok(())
             }
+            Ask::Limit { limits } => {
+                self.start.set_limits(&limits);
+                self.outbox.tell(request, Answer::Done)
+            }
             Ask::Freeze { on } => {
                 Processes::signal_all(if on { Signal::SIGSTOP } else { Signal::SIGCONT });
                 self.outbox.tell(request, Answer::Done)

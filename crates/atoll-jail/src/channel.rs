@@ -43,6 +43,15 @@ pub fn send<T: Serialize>(socket: impl AsFd, message: &T, fds: &[BorrowedFd<'_>]
 }
 
 pub fn send_bytes(socket: impl AsFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+    send_with(socket, body, fds, SendFlags::empty())
+}
+
+/// The same; a full channel answers `AGAIN` at once.
+pub(crate) fn send_bytes_now(socket: impl AsFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+    send_with(socket, body, fds, SendFlags::DONTWAIT)
+}
+
+fn send_with(socket: impl AsFd, body: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> Result<(), ChannelError> {
     if body.len() > MAX_BYTES {
         return Err(ChannelError::TooLong(body.len()));
     }
@@ -51,7 +60,7 @@ pub fn send_bytes(socket: impl AsFd, body: &[u8], fds: &[BorrowedFd<'_>]) -> Res
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(ChannelError::TooLong(fds.len()));
     }
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(body)], &mut control, SendFlags::NOSIGNAL);
+    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(body)], &mut control, SendFlags::NOSIGNAL | flags);
     match sent {
         Ok(_) => Ok(()),
         Err(Errno::PIPE | Errno::CONNRESET) => Err(ChannelError::Closed),
@@ -74,7 +83,8 @@ pub(crate) fn receive_to_the_end<T: DeserializeOwned>(socket: impl AsFd) -> Resu
 }
 
 pub fn receive_bytes(socket: impl AsFd) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
-    let mut body = vec![0; MAX_BYTES];
+    // As long as the message, not as the longest one: these processes are many, and small.
+    let mut body = vec![0; length_of_next(&socket)?];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut iov = [IoSliceMut::new(&mut body)];
@@ -98,6 +108,19 @@ pub fn receive_bytes(socket: impl AsFd) -> Result<(Vec<u8>, Vec<OwnedFd>), Chann
     }
     body.truncate(got.bytes);
     Ok((body, fds))
+}
+
+/// How long the next datagram is; it stays where it is.
+fn length_of_next(socket: impl AsFd) -> Result<usize, ChannelError> {
+    loop {
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
+        match rustix::net::recv(&socket, &mut [0u8; 0][..], flags) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) | Ok((_, 0)) => return Err(ChannelError::Closed),
+            Err(errno) => return Err(ChannelError::Socket(errno)),
+            Ok((_, length)) => return Ok(length.min(MAX_BYTES)),
+        }
+    }
 }
 
 /// Takes the next descriptor that came beside a message.

@@ -68,7 +68,7 @@ fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
         .thread_set_mask()
         .step("unblock signals")?;
     default_signals();
-    let filters = [agent.filters[0].as_slice(), agent.filters[1].as_slice()];
+    let filters = [agent.filters.allow.as_slice(), agent.filters.deny.as_slice()];
     let lock = Lock {
         off: agent.off,
         ruleset,

@@ -29,7 +29,7 @@ pub enum FilterError {
 }
 
 /// The programs of one spawner, as the kernel's 8-byte instructions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Filters {
     /// Worn first: by the zygote, whose forks inherit it, and by each command of the agent.
     pub allow: Vec<u8>,

@@ -4,6 +4,7 @@
 //! it goes, the jailer sees the end of its channel, ends every sandbox and removes what it made.
 
 mod host;
+mod host_ids;
 mod sandboxes;
 mod template;
 
@@ -12,14 +13,16 @@ pub use host::{Layer, Probe, probe};
 use crate::cgroup::{self, InstanceGroups, Layout};
 use crate::channel::{self, ChannelError, next_fd};
 use crate::instance::Instance;
+use crate::outbox::{Outbox, is_readable};
 use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
 use crate::spawner::{FromSpawner, ToSpawner};
 use crate::step::{OfWall, chain};
 use crate::walls::NoWall;
 use atoll_core::SandboxId;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use sandboxes::Sandbox;
+use rustix::event::{PollFd, poll};
+use rustix::fd::OwnedFd;
+use rustix::stdio::stdin;
+use sandboxes::{Sandbox, Wanted};
 use std::collections::{BTreeMap, HashMap};
 use template::Template;
 
@@ -39,7 +42,7 @@ pub fn main() -> i32 {
         Err(error) => {
             let no_wall = NoWall::in_error(error.as_ref());
             let no_wall = no_wall.unwrap_or_else(|| NoWall::new("jailer", chain(error.as_ref())));
-            tell(&no_wall.answer(), &[]).ok();
+            channel::send(stdin(), &no_wall.answer(), &[]).ok();
             1
         }
     }
@@ -55,11 +58,12 @@ struct Jailer {
     /// Templates whose spawner has ended.
     lost: BTreeMap<u32, TemplatePlan>,
     sandboxes: HashMap<SandboxId, Sandbox>,
+    to_engine: Outbox,
 }
 
 impl Jailer {
     fn start() -> Result<Self, Fault> {
-        let (hello, _) = channel::receive::<ToJailer>(rustix::stdio::stdin())?;
+        let (hello, _) = channel::receive::<ToJailer>(stdin())?;
         let ToJailer::Hello {
             generation: GENERATION,
             instance,
@@ -87,8 +91,7 @@ impl Jailer {
             landlock_abi: crate::paths::kernel_abi(),
             cgroups: cgroups.to_owned(),
         };
-        tell(&FromJailer::Hello { host }, &[])?;
-        Ok(Self {
+        let mut jailer = Self {
             mode,
             instance,
             groups,
@@ -96,17 +99,21 @@ impl Jailer {
             templates: BTreeMap::new(),
             lost: BTreeMap::new(),
             sandboxes: HashMap::new(),
-        })
+            to_engine: Outbox::default(),
+        };
+        jailer.tell(&FromJailer::Hello { host })?;
+        Ok(jailer)
     }
 
     fn serve(&mut self) -> Result<(), Fault> {
         loop {
             let (engine, spawners) = self.wait()?;
+            self.flush()?;
             for template in spawners {
                 self.hear_spawner(template)?;
             }
             if engine {
-                match channel::receive::<ToJailer>(rustix::stdio::stdin()) {
+                match channel::receive::<ToJailer>(stdin()) {
                     Err(ChannelError::Closed) => return Ok(()),
                     received => {
                         let (message, fds) = received?;
@@ -117,135 +124,124 @@ impl Jailer {
         }
     }
 
+    /// Sleeps until something is to be done. Work is taken only while there is room for what follows from it; answers of
+    /// spawners as long as there is room for them at the engine, which always reads.
     fn wait(&self) -> Result<(bool, Vec<u32>), Fault> {
-        let stdin = rustix::stdio::stdin();
-        let mut fds = vec![PollFd::new(&stdin, PollFlags::IN)];
-        let numbers: Vec<u32> = self.templates.keys().copied().collect();
-        fds.extend(
-            self.templates
-                .values()
-                .map(|t| PollFd::from_borrowed_fd(t.channel.as_fd(), PollFlags::IN)),
-        );
+        let answers = !self.to_engine.is_full();
+        let work = answers && self.templates.values().all(|template| !template.outbox.is_full());
+        let engine = stdin();
+        let mut fds = vec![PollFd::from_borrowed_fd(engine, self.to_engine.interest(work))];
+        for template in self.templates.values() {
+            fds.push(PollFd::new(&template.channel, template.outbox.interest(answers)));
+        }
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let spawners = numbers
-            .into_iter()
-            .zip(&fds[1..])
-            .filter(|(_, fd)| ready(fd))
-            .map(|(n, _)| n)
-            .collect();
-        Ok((ready(&fds[0]), spawners))
+        let ready = |fd: &PollFd<'_>| is_readable(fd.revents());
+        let spawners = self.templates.keys().zip(&fds[1..]).filter(|(_, fd)| ready(fd));
+        Ok((ready(&fds[0]), spawners.map(|(number, _)| *number).collect()))
+    }
+
+    /// Sends what waited and now has room.
+    fn flush(&mut self) -> Result<(), Fault> {
+        match self.to_engine.flush(stdin()) {
+            // The engine is gone; the loop sees the end of its channel next.
+            Ok(()) | Err(ChannelError::Closed) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for template in self.templates.values_mut() {
+            match template.outbox.flush(&template.channel) {
+                // The spawner is gone; the loop sees the end of its channel next.
+                Ok(()) | Err(ChannelError::Closed) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn obey(&mut self, message: ToJailer, fds: Vec<OwnedFd>) -> Result<(), Fault> {
-        let mut fds = fds.into_iter();
         match message {
             ToJailer::Hello { .. } => Err("the engine said hello twice".into()),
-            ToJailer::OpenTemplate { template, plan } => {
-                match Template::open(*plan, self.mode, &self.instance) {
-                    Ok(opened) => drop(self.templates.insert(template, opened)),
-                    Err(error) => {
-                        tell_no_wall(error.as_ref())?;
-                        let message = chain(error.as_ref());
-                        tell(&FromJailer::ZygoteDown { template, message }, &[])?;
-                    }
+            ToJailer::OpenTemplate { template, plan } => match Template::open(*plan, self.mode, &self.instance) {
+                Ok(opened) => {
+                    self.templates.insert(template, opened);
+                    Ok(())
                 }
-                Ok(())
-            }
+                Err(error) => {
+                    self.tell_no_wall(error.as_ref())?;
+                    let message = chain(error.as_ref());
+                    self.tell(&FromJailer::ZygoteDown { template, message })
+                }
+            },
             ToJailer::CreateSandbox {
                 sandbox,
                 template,
                 limits,
+                context,
             } => {
-                let made = match next_fd(&mut fds) {
-                    Ok(agent) => self.create_sandbox(&sandbox, template, limits, &agent),
-                    // This process has no descriptor left: refused, and the others go on.
-                    Err(error) => Err(error.into()),
+                let wanted = Wanted {
+                    template,
+                    limits,
+                    context,
                 };
-                if let Err(error) = made {
+                if let Err(error) = self.create_sandbox(&sandbox, &wanted, fds) {
                     self.forget(&sandbox);
-                    tell_no_wall(error.as_ref())?;
-                    tell(
-                        &FromJailer::SandboxFailed {
-                            sandbox,
-                            message: chain(error.as_ref()),
-                        },
-                        &[],
-                    )?;
+                    self.tell_failed(sandbox, error.as_ref())?;
                 }
                 Ok(())
             }
             ToJailer::StartContext { sandbox, context } => {
-                let stdio: Vec<OwnedFd> = fds.collect();
-                let fds: Vec<BorrowedFd<'_>> = stdio.iter().map(AsFd::as_fd).collect();
-                if self
-                    .to_spawner(
-                        &sandbox,
-                        &ToSpawner::Context {
-                            sandbox: sandbox.clone(),
-                            context,
-                        },
-                        &fds,
-                    )
-                    .is_err()
-                {
-                    let message = "the sandbox has ended".to_owned();
-                    tell(
-                        &FromJailer::ContextFailed {
-                            sandbox,
-                            context,
-                            message,
-                        },
-                        &[],
-                    )?;
+                let order = ToSpawner::Context {
+                    sandbox: sandbox.clone(),
+                    context,
+                };
+                match self.order(&sandbox, &order, fds) {
+                    Ok(()) => Ok(()),
+                    Err(_) => self.tell(&FromJailer::ContextFailed {
+                        sandbox,
+                        context,
+                        message: "the sandbox has ended".to_owned(),
+                    }),
                 }
-                Ok(())
             }
             ToJailer::Claim {
                 sandbox,
                 limits,
                 inputs,
-            } => {
-                let proofs: Vec<OwnedFd> = fds.collect();
-                if let Err(error) = self.claim(&sandbox, limits, &inputs, &proofs) {
-                    tell(
-                        &FromJailer::ClaimFailed {
-                            sandbox,
-                            message: chain(error.as_ref()),
-                        },
-                        &[],
-                    )?;
-                }
-                Ok(())
-            }
-            ToJailer::Inspect { sandbox } => match next_fd(&mut fds) {
+            } => match self.claim(&sandbox, limits, &inputs, &fds) {
+                Ok(()) => Ok(()),
+                Err(error) => self.tell(&FromJailer::ClaimFailed {
+                    sandbox,
+                    message: chain(error.as_ref()),
+                }),
+            },
+            ToJailer::Inspect { sandbox } => match next_fd(&mut fds.into_iter()) {
                 Ok(pidfd) => self.inspect(sandbox, &pidfd),
-                Err(error) => tell(
-                    &FromJailer::InspectFailed {
-                        sandbox,
-                        message: chain(&error),
-                    },
-                    &[],
-                ),
+                Err(error) => self.tell(&FromJailer::InspectFailed {
+                    sandbox,
+                    message: chain(&error),
+                }),
             },
             ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
-            ToJailer::RotateZygote { template } => match self.templates.get(&template) {
-                Some(template) => Ok(channel::send(&template.channel, &ToSpawner::Rotate, &[])?),
+            ToJailer::RotateZygote { template } => match self.templates.get_mut(&template) {
+                Some(template) => {
+                    // A spawner that is gone has no zygote to replace; its end is seen next.
+                    template.post(&ToSpawner::Rotate, Vec::new()).ok();
+                    Ok(())
+                }
                 None => Ok(()),
             },
         }
     }
 
-    fn to_spawner(&self, id: &SandboxId, message: &ToSpawner, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
+    fn order(&mut self, id: &SandboxId, order: &ToSpawner, fds: Vec<OwnedFd>) -> Result<(), Fault> {
         let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
         let template = self
             .templates
-            .get(&sandbox.template)
+            .get_mut(&sandbox.template)
             .ok_or("its template is not open")?;
-        Ok(channel::send(&template.channel, message, fds)?)
+        Ok(template.post(order, fds)?)
     }
 
     fn hear_spawner(&mut self, number: u32) -> Result<(), Fault> {
@@ -263,62 +259,48 @@ impl Jailer {
                     .and_modify(|template| template.is_up = true);
                 Ok(())
             }
-            FromSpawner::NoWall { layer, message } => tell(&NoWall::new(&layer, message).answer(), &[]),
+            FromSpawner::NoWall { layer, message } => self.tell(&NoWall::new(&layer, message).answer()),
             FromSpawner::Broken { message } => self.lose_template(number, &message),
-            FromSpawner::ZygoteReady { facts } => tell(
-                &FromJailer::ZygoteReady {
-                    template: number,
-                    facts,
-                },
-                &[],
-            ),
-            FromSpawner::ZygoteDown { message } => tell(
-                &FromJailer::ZygoteDown {
-                    template: number,
-                    message,
-                },
-                &[],
-            ),
-            FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox, fds),
+            FromSpawner::ZygoteReady { facts } => self.tell(&FromJailer::ZygoteReady {
+                template: number,
+                facts,
+            }),
+            FromSpawner::ZygoteDown { message } => self.tell(&FromJailer::ZygoteDown {
+                template: number,
+                message,
+            }),
+            FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox),
             FromSpawner::SandboxFailed { sandbox, message } => {
-                self.forget(&sandbox);
-                tell(&FromJailer::SandboxFailed { sandbox, message }, &[])
+                self.tell(&FromJailer::SandboxFailed { sandbox, message })
             }
             FromSpawner::ContextStarted { sandbox, context } => {
-                let pidfd: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-                tell(&FromJailer::ContextStarted { sandbox, context }, &pidfd)
+                self.tell_with(&FromJailer::ContextStarted { sandbox, context }, fds)
             }
             FromSpawner::ContextFailed {
                 sandbox,
                 context,
                 message,
-            } => tell(
-                &FromJailer::ContextFailed {
-                    sandbox,
-                    context,
-                    message,
-                },
-                &[],
-            ),
+            } => self.tell(&FromJailer::ContextFailed {
+                sandbox,
+                context,
+                message,
+            }),
             FromSpawner::ContextExited {
                 sandbox,
                 context,
                 code,
                 signal,
-            } => tell(
-                &FromJailer::ContextExited {
-                    sandbox,
-                    context,
-                    code,
-                    signal,
-                },
-                &[],
-            ),
-            FromSpawner::Attached { sandbox } => tell(&FromJailer::Claimed { sandbox }, &[]),
-            FromSpawner::AttachFailed { sandbox, message } => tell(&FromJailer::ClaimFailed { sandbox, message }, &[]),
+            } => self.tell(&FromJailer::ContextExited {
+                sandbox,
+                context,
+                code,
+                signal,
+            }),
+            FromSpawner::Attached { sandbox } => self.tell(&FromJailer::Claimed { sandbox }),
+            FromSpawner::AttachFailed { sandbox, message } => self.tell(&FromJailer::ClaimFailed { sandbox, message }),
             FromSpawner::Ended { sandbox } => {
                 self.forget(&sandbox);
-                tell(&FromJailer::Ended { sandbox }, &[])
+                self.tell(&FromJailer::Ended { sandbox })
             }
         }
     }
@@ -336,21 +318,24 @@ impl Jailer {
             .collect();
         for sandbox in lost {
             self.forget(&sandbox);
-            tell(&FromJailer::Ended { sandbox }, &[])?;
+            self.tell(&FromJailer::Ended { sandbox })?;
         }
-        tell(
-            &FromJailer::ZygoteDown {
-                template: number,
-                message: message.to_owned(),
-            },
-            &[],
-        )
+        self.tell(&FromJailer::ZygoteDown {
+            template: number,
+            message: message.to_owned(),
+        })
     }
 
-    /// Removes the groups of a sandbox whose processes are gone.
+    /// The processes of a sandbox are gone: its groups go, too, and its host id is free.
     fn forget(&mut self, id: &SandboxId) {
-        if let Some(groups) = self.sandboxes.remove(id).and_then(|sandbox| sandbox.groups) {
+        let Some(sandbox) = self.sandboxes.remove(id) else {
+            return;
+        };
+        if let Some(groups) = &sandbox.groups {
             groups.remove();
+        }
+        if let Some(template) = self.templates.get_mut(&sandbox.template) {
+            template.return_host_id(sandbox.host_id);
         }
     }
 
@@ -365,13 +350,25 @@ impl Jailer {
         }
         self.instance.remove_spool();
     }
-}
 
-/// Before the failure itself: that it was a wall which this host cannot build.
-fn tell_no_wall(error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
-    match NoWall::in_error(error) {
-        Some(no_wall) => tell(&no_wall.answer(), &[]),
-        None => Ok(()),
+    /// Before the failure itself: that it was a wall which this host cannot build.
+    fn tell_no_wall(&mut self, error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+        match NoWall::in_error(error) {
+            Some(no_wall) => self.tell(&no_wall.answer()),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, message: &FromJailer) -> Result<(), Fault> {
+        self.tell_with(message, Vec::new())
+    }
+
+    fn tell_with(&mut self, message: &FromJailer, fds: Vec<OwnedFd>) -> Result<(), Fault> {
+        match self.to_engine.post(stdin(), message, fds) {
+            // The engine is gone; the loop sees the end of its channel next.
+            Err(ChannelError::Closed) => Ok(()),
+            posted => Ok(posted?),
+        }
     }
 }
 
@@ -384,12 +381,4 @@ fn own_processes() -> [u32; 2] {
 fn make_groups(layout: Layout, instance: &Instance) -> Result<InstanceGroups, String> {
     cgroup::sweep(&layout, &|name| instance.is_alive(name));
     InstanceGroups::create(layout, &instance.name, &own_processes()).map_err(|error| chain(&error))
-}
-
-fn tell(message: &FromJailer, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
-    match channel::send(rustix::stdio::stdin(), message, fds) {
-        // The engine is gone; the loop sees the end of its channel next.
-        Err(ChannelError::Closed) => Ok(()),
-        sent => Ok(sent?),
-    }
 }

@@ -10,6 +10,7 @@ pub mod filter;
 mod input;
 mod instance;
 pub mod jailer;
+mod outbox;
 mod paths;
 pub mod plan;
 mod receipt;

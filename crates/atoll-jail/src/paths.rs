@@ -9,7 +9,6 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fd::OwnedFd;
-use std::path::Path;
 
 /// Below this version Landlock lacks rights that we promise (truncate, and network rules for later).
 pub(crate) const MIN_ABI: u32 = 3;
@@ -104,7 +103,7 @@ fn allow(
     paths: &[&str],
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, PathsError> {
-    for path in paths.iter().filter(|path| Path::new(path).exists()) {
+    for path in paths {
         if let Ok(fd) = PathFd::new(path) {
             created = created.add_rule(PathBeneath::new(fd, access))?;
         }

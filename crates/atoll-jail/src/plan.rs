@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The generation of these messages; both ends come from one binary and refuse another generation.
-pub const GENERATION: u32 = 1;
+pub const GENERATION: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +81,31 @@ pub struct ZygotePlan {
     pub argv: Vec<String>,
     /// Handed to the interpreter as its first message.
     pub config: Map<String, Value>,
+    pub rotation: Rotation,
+}
+
+/// When a zygote makes room for a fresh one. The forks of the former go on living.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    /// One that is not ready after so long is ended.
+    pub start_seconds: u64,
+    pub max_age_seconds: u64,
+    /// In its whole life.
+    pub max_forks: u64,
+    /// Each living fork shares the zygote's pages, and each makes the next fork a little dearer.
+    pub max_living_forks: u64,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Self {
+            start_seconds: 120,
+            max_age_seconds: 6 * 3600,
+            max_forks: 10_000,
+            max_living_forks: 300,
+        }
+    }
 }
 
 /// A file of the host that appears read-only below `/data/input`.
@@ -103,11 +128,12 @@ pub enum ToJailer {
         template: u32,
         plan: Box<TemplatePlan>,
     },
-    /// Beside it: the agent's end of its channel.
+    /// Beside it: the agent's end of its channel; if a context starts with it, its control socket, stdout and stderr.
     CreateSandbox {
         sandbox: SandboxId,
         template: u32,
         limits: Limits,
+        context: Option<u32>,
     },
     /// Beside it: control socket, stdout, stderr.
     StartContext {

@@ -83,9 +83,9 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
     Ok(())
 }
 
-/// The limits of one process, never above what the kernel lets us set. `grouped`: its sandbox has cgroups.
-pub(crate) fn of(limits: &Limits, mode: Mode, grouped: bool) -> Vec<Rlimit> {
-    let alone = mode == Mode::Rootless && !grouped;
+/// The limits of one process, never above what the kernel lets us set. `alone`: an ordinary user's sandbox without cgroups,
+/// for which they stand in.
+pub(crate) fn of(limits: &Limits, alone: bool) -> Vec<Rlimit> {
     let mut wanted = vec![
         // Zero would not keep the kernel from feeding a crash to a helper of the host; one does (fs/coredump.c).
         (libc::RLIMIT_CORE, Resource::Core, 1),

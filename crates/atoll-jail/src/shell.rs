@@ -1,14 +1,16 @@
 //! A sandbox's first process, from the fork in the spawner to the agent: PID 1 of its own namespaces.
 //!
-//! Runs on a copy of the spawner's memory, without exec. It builds the sandbox's mounts, gives up every power, and
-//! only then answers. What it becomes is the agent, a function that the binary brings along.
+//! Runs on a copy of the spawner's memory, without exec. It builds the sandbox's mounts and says so, for forks of the
+//! zygote may enter then; it gives up every power, and only then is it ready. What it becomes is the agent, a function
+//! that the binary brings along.
 
 use crate::channel;
+use crate::filter::Filters;
 use crate::paths::make_ruleset;
-use crate::plan::{Mode, Wall, Walls};
+use crate::plan::{Mode, TemplatePlan, Wall, Walls};
 use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
 use crate::step::{OfWall, Step, StepError, chain};
-use crate::sys::lockdown::{Lock, Off, lock_down};
+use crate::sys::lockdown::{Lock, Off, Rlimit, lock_down};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
 use crate::sys::process::{exit_now, join_own_keyring, loopback_up};
 use crate::walls::NoWall;
@@ -16,11 +18,12 @@ use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, UnmountFlags, open_tree, unmount};
+use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Gid, Uid};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The one user of every sandbox.
 pub(crate) const SANDBOX_ID: u32 = 1000;
@@ -34,8 +37,10 @@ pub struct AgentStart {
     /// The root of the scratch file system, which has no place of its own: all the user's places are below it.
     pub scratch: Option<OwnedFd>,
     pub(crate) off: Off,
-    pub(crate) filters: [Vec<u8>; 2],
-    pub(crate) rlimits: Vec<crate::sys::lockdown::Rlimit>,
+    /// It has no cgroups: rlimits stand in for them.
+    pub(crate) alone: bool,
+    pub(crate) rlimits: Vec<Rlimit>,
+    pub(crate) filters: Rc<Filters>,
 }
 
 impl AgentStart {
@@ -47,9 +52,15 @@ impl AgentStart {
             env,
             scratch: None,
             off: walls.bits(),
-            filters: [Vec::new(), Vec::new()],
+            alone: false,
             rlimits: Vec::new(),
+            filters: Rc::default(),
         }
+    }
+
+    /// From now on commands start under these limits.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.rlimits = crate::rlimits::of(limits, self.alone);
     }
 }
 
@@ -58,24 +69,26 @@ pub type AgentMain = fn(AgentStart) -> i32;
 
 pub(crate) struct ShellPlan {
     pub limits: Limits,
-    pub walls: Walls,
+    pub template: Rc<TemplatePlan>,
     pub mode: Mode,
-    pub links: Vec<(String, String)>,
-    pub env: Vec<(String, String)>,
-    pub cgroups: Vec<OwnedFd>,
+    /// An ordinary user's sandbox without cgroups.
+    pub alone: bool,
     /// A file system on disk; without one, scratch files are in memory.
     pub scratch: Option<OwnedFd>,
     pub agent: OwnedFd,
-    /// Go from the spawner, ready (with the ruleset) to it.
+    /// Go (with the cgroups) from the spawner, the answers to it.
     pub sync: OwnedFd,
-    pub filters: crate::filter::Filters,
+    pub filters: Rc<Filters>,
     pub main: AgentMain,
 }
 
-/// A shell's answer to its spawner.
+/// A shell's answers to its spawner: first open, then ready.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FromShell {
+    /// The mounts and the Landlock rules stand; the rules come beside it. A fork may enter and lock itself down.
+    Open,
+    /// The agent is locked down as well.
     Ready,
     Failed(Failed),
 }
@@ -116,27 +129,27 @@ pub(crate) fn run(plan: ShellPlan) -> ! {
 }
 
 fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> ! {
-    let fds: Vec<_> = ruleset.iter().map(AsFd::as_fd).collect();
-    if channel::send(&plan.sync, &FromShell::Ready, &fds).is_err() {
+    if channel::send(&plan.sync, &FromShell::Ready, &[]).is_err() {
         exit_now(1)
     }
     let start = AgentStart {
         channel: plan.agent,
         ruleset,
-        env: plan.env,
+        env: plan.template.env.clone().into_iter().collect(),
         scratch: Some(scratch),
-        off: plan.walls.bits(),
-        filters: [plan.filters.allow, plan.filters.deny],
-        rlimits: crate::rlimits::of(&plan.limits, plan.mode, !plan.cgroups.is_empty()),
+        off: plan.template.walls.bits(),
+        alone: plan.alone,
+        rlimits: crate::rlimits::of(&plan.limits, plan.alone),
+        filters: plan.filters,
     };
     // Already closed by number, with everything else of the spawner.
-    std::mem::forget((plan.cgroups, plan.scratch));
+    std::mem::forget(plan.scratch);
     drop(plan.sync);
     exit_now((plan.main)(start))
 }
 
 fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
-    for cgroup in &plan.cgroups {
+    for cgroup in wait_for_go(plan)? {
         rustix::io::write(cgroup, b"0")
             .step("join the sandbox's cgroup")
             .wall("cgroups")?;
@@ -145,7 +158,6 @@ fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
         .step("make a cgroup namespace")
         .wall("namespaces")?;
-    wait_for_go(plan)?;
     become_user().wall("ids")?;
     // After the last change of ids, which would clear it: if the spawner dies, so does the sandbox.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
@@ -159,21 +171,31 @@ fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
         .step("set the host name")
         .wall("namespaces")?;
     join_own_keyring();
-    let ruleset = if plan.walls.is_off(Wall::Landlock) {
+    let ruleset = if plan.template.walls.is_off(Wall::Landlock) {
         None
     } else {
         Some(ruleset(plan.mode)?)
     };
+    open_gates(plan, ruleset.as_ref())?;
     close_others(plan, ruleset.as_ref(), &scratch)?;
     lock_agent(plan)?;
     Ok((ruleset, scratch))
 }
 
-fn wait_for_go(plan: &ShellPlan) -> Result<(), StepError> {
+/// The spawner has mapped the ids, and the jailer has made the cgroups, which come beside it.
+fn wait_for_go(plan: &ShellPlan) -> Result<Vec<OwnedFd>, StepError> {
     channel::receive_bytes(&plan.sync)
-        .map(|_| ())
+        .map(|(_, cgroups)| cgroups)
         .map_err(|_| Errno::PIPE)
         .step("hear from the spawner")
+}
+
+/// From here on forks may enter, while the agent is still being locked down: no user byte comes before it is.
+fn open_gates(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepError> {
+    let fds: Vec<_> = ruleset.into_iter().map(AsFd::as_fd).collect();
+    channel::send(&plan.sync, &FromShell::Open, &fds)
+        .map_err(|_| Errno::PIPE)
+        .step("tell the spawner that the mounts stand")
 }
 
 pub(crate) fn become_user() -> Result<(), StepError> {
@@ -189,7 +211,7 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
     let tree = open_tree(CWD, root, flags).step("copy the template's root")?;
     attach(tree.as_fd(), root).step("mount the template's root")?;
     // While the spawner's /proc is still visible; afterwards the kernel would refuse.
-    let options = if plan.walls.is_off(Wall::ProcMask) {
+    let options = if plan.template.walls.is_off(Wall::ProcMask) {
         ""
     } else {
         "subset=pid,hidepid=2"
@@ -214,11 +236,12 @@ pub const SCRATCH_PLACES: &[(&str, &str)] = &[
 
 /// One file system with one quota, shown at each place where the user may write.
 fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
-    let base = root.join("run/scratch");
+    // Below the old root, with which its own place goes: unmounting it apart would wait for the whole kernel.
+    let base = Path::new("/run/scratch");
     match &plan.scratch {
-        Some(disk) => attach(disk.as_fd(), &base).step("mount the scratch disk")?,
+        Some(disk) => attach(disk.as_fd(), base).step("mount the scratch disk")?,
         None => mount_tmpfs(
-            &base,
+            base,
             &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()),
         )?,
     }
@@ -235,11 +258,9 @@ fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
         set_attributes(tree.as_fd(), c"", attributes, false).step("protect a scratch directory")?;
         attach(tree.as_fd(), &root.join(place)).step(&format!("mount /{place}"))?;
     }
-    lay_links(&base.join("home"), &plan.links)?;
+    lay_links(&base.join("home"), &plan.template.links)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let scratch = rustix::fs::open(&base, flags, rustix::fs::Mode::empty()).step("keep the scratch root")?;
-    unmount(&base, UnmountFlags::DETACH).step("hide the scratch root")?;
-    Ok(scratch)
+    rustix::fs::open(base, flags, rustix::fs::Mode::empty()).step("keep the scratch root")
 }
 
 fn lay_links(home: &Path, links: &[(String, String)]) -> Result<(), StepError> {
@@ -293,7 +314,7 @@ fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>, scratch: &OwnedFd) 
 
 /// The agent keeps no capability, cannot be looked into, and cannot make the calls that its own work never needs.
 fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
-    let off = Off(plan.walls.bits().0 | Off::LANDLOCK);
+    let off = Off(plan.template.walls.bits().0 | Off::LANDLOCK);
     let filters = [plan.filters.agent.as_slice()];
     let lock = Lock {
         off,
@@ -307,7 +328,7 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })?;
-    if plan.walls.is_off(Wall::Undumpable) {
+    if plan.template.walls.is_off(Wall::Undumpable) {
         return Ok(());
     }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")

@@ -1,29 +1,38 @@
 //! The process that makes a template's sandboxes: root of the template's own user and pid namespace, nothing outside.
 //!
-//! One thread, one loop over three descriptors: the jailer's channel, the zygote's channel, ended children.
-//! It holds the template's root directory, starts and restarts the zygote, and knows every live sandbox.
+//! One thread, one loop: the jailer's channel, the zygotes' channels, shells that are being built, ended children. No
+//! step of it waits for a sandbox: while one shell builds its mounts, the zygote forks into it, and others are served.
 
+mod asked;
+mod attach;
+mod fork;
+mod interpreter;
+mod live;
 mod messages;
+mod reap;
 mod sandbox;
-mod zygote;
+mod zygotes;
 
 pub(crate) use messages::{FromSpawner, ToSpawner};
 
 use crate::channel::{self, ChannelError, next_fd};
 use crate::filter::Filters;
+use crate::outbox::{Outbox, is_readable};
 use crate::plan::{Mode, TemplatePlan};
 use crate::shell::AgentMain;
 use crate::step::{OfWall, chain};
 use crate::walls::NoWall;
 use atoll_core::SandboxId;
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use rustix::event::{PollFd, PollFlags, poll};
+use attach::Attach;
+use fork::{Event, Fork, Owner};
+use nix::sys::signalfd::SignalFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use sandbox::Sandbox;
+use rustix::stdio::stdin;
+use sandbox::{Progress, Sandbox};
 use std::collections::HashMap;
-use zygote::Zygote;
+use std::rc::Rc;
+use zygotes::{Place, Zygotes};
 
 type Fault = Box<dyn std::error::Error>;
 
@@ -32,61 +41,82 @@ pub fn main(agent: AgentMain) -> i32 {
     match Spawner::start(agent).and_then(|mut spawner| spawner.serve()) {
         Ok(()) => 0,
         Err(error) => {
-            tell_no_wall(error.as_ref()).ok();
+            if let Some(no_wall) = no_wall_in(error.as_ref()) {
+                channel::send(stdin(), &no_wall, &[]).ok();
+            }
             let message = chain(error.as_ref());
-            tell(&FromSpawner::Broken { message }, &[]).ok();
+            channel::send(stdin(), &FromSpawner::Broken { message }, &[]).ok();
             1
         }
     }
 }
 
 struct Spawner {
-    plan: TemplatePlan,
+    template: Rc<TemplatePlan>,
     mode: Mode,
-    filters: Filters,
+    filters: Rc<Filters>,
     agent: AgentMain,
     children: SignalFd,
-    zygote: Zygote,
+    zygotes: Zygotes,
     sandboxes: HashMap<SandboxId, Sandbox>,
+    to_jailer: Outbox,
+}
+
+/// What a turn of the loop has found.
+#[derive(Default)]
+struct Found {
+    jailer: bool,
+    children: bool,
+    zygotes: Vec<Place>,
+    shells: Vec<SandboxId>,
 }
 
 impl Spawner {
     fn start(agent: AgentMain) -> Result<Self, Fault> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        let (message, fds) = channel::receive::<ToSpawner>(rustix::stdio::stdin())?;
+        let (message, fds) = channel::receive::<ToSpawner>(stdin())?;
         let ToSpawner::Start { plan, parts, mode } = message else {
             return Err("the jailer did not begin with a plan".into());
         };
-        let filters = Filters::compile(mode)?;
+        let filters = Rc::new(Filters::compile(mode)?);
         crate::root::build(&parts, &fds).wall("mounts")?;
         drop(fds);
-        let children = watch_children()?;
-        let zygote = Zygote::new(plan.zygote.clone(), plan.walls.clone(), mode, plan.env.clone());
+        let template: Rc<TemplatePlan> = Rc::from(plan);
         let mut spawner = Self {
-            plan: *plan,
             mode,
             filters,
             agent,
-            children,
-            zygote,
+            children: reap::watch_children()?,
+            zygotes: Zygotes::new(Rc::clone(&template), mode),
+            template,
             sandboxes: HashMap::new(),
+            to_jailer: Outbox::default(),
         };
-        spawner.zygote.start()?;
-        tell(&FromSpawner::Up, &[])?;
+        spawner.zygotes.start()?;
+        spawner.tell(&FromSpawner::Up)?;
         Ok(spawner)
     }
 
     fn serve(&mut self) -> Result<(), Fault> {
         loop {
-            let (jailer, zygote, children) = self.wait()?;
-            if children {
+            let found = self.wait()?;
+            self.to_jailer.flush(stdin())?;
+            if found.children {
                 self.reap()?;
             }
-            if zygote {
-                self.hear_zygote()?;
+            for place in found.zygotes {
+                let events = self.zygotes.hear(place, &self.filters)?;
+                self.tell_all(events)?;
             }
-            if jailer {
-                match channel::receive::<ToSpawner>(rustix::stdio::stdin()) {
+            let events = self.zygotes.send_waiting();
+            self.tell_all(events)?;
+            let events = self.zygotes.expire();
+            self.tell_all(events)?;
+            for id in found.shells {
+                self.hear_shell(&id)?;
+            }
+            if found.jailer {
+                match channel::receive::<ToSpawner>(stdin()) {
                     Err(ChannelError::Closed) => return Ok(()),
                     received => {
                         let (message, fds) = received?;
@@ -97,25 +127,51 @@ impl Spawner {
         }
     }
 
-    fn wait(&self) -> Result<(bool, bool, bool), Fault> {
-        let stdin = rustix::stdio::stdin();
+    /// Sleeps until something is to be done. While the jailer does not read, nothing is taken that would be answered.
+    fn wait(&self) -> Result<Found, Fault> {
+        let listen = !self.to_jailer.is_full();
+        let heard = |also: PollFlags| if listen { PollFlags::IN | also } else { also };
+        let jailer = stdin();
         let mut fds = vec![
-            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::from_borrowed_fd(jailer, self.to_jailer.interest(listen)),
             PollFd::from_borrowed_fd(self.children.as_fd(), PollFlags::IN),
         ];
-        if let Some(channel) = self.zygote.channel() {
-            fds.push(PollFd::from_borrowed_fd(channel, PollFlags::IN));
+        let zygotes: Vec<(Place, &OwnedFd)> = self.zygotes.channels().collect();
+        for (place, channel) in &zygotes {
+            let room = *place == Place::Present && self.zygotes.wants_room();
+            let also = if room { PollFlags::OUT } else { PollFlags::empty() };
+            fds.push(PollFd::new(*channel, heard(also)));
         }
-        match poll(&mut fds, None) {
+        let building = self.sandboxes.iter().filter_map(|(id, one)| Some((id, one.sync()?)));
+        let shells: Vec<(&SandboxId, &OwnedFd)> = building.collect();
+        fds.extend(shells.iter().map(|(_, sync)| PollFd::new(*sync, PollFlags::IN)));
+        let patience = self
+            .zygotes
+            .time_to_start()
+            .and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, patience.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let ready = |index: usize| fds.get(index).is_some_and(|fd: &PollFd<'_>| !fd.revents().is_empty());
-        Ok((ready(0), ready(2), ready(1)))
+        let ready = |index: usize| fds.get(index).is_some_and(|fd| is_readable(fd.revents()));
+        let after = 2 + zygotes.len();
+        Ok(Found {
+            jailer: ready(0),
+            children: ready(1),
+            zygotes: (2..)
+                .zip(&zygotes)
+                .filter(|(at, _)| ready(*at))
+                .map(|(_, (place, _))| *place)
+                .collect(),
+            shells: (after..)
+                .zip(&shells)
+                .filter(|(at, _)| ready(*at))
+                .map(|(_, (id, _))| (*id).clone())
+                .collect(),
+        })
     }
 
     fn obey(&mut self, message: ToSpawner, fds: Vec<OwnedFd>) -> Result<(), Fault> {
-        let mut fds = fds.into_iter();
         match message {
             ToSpawner::Start { .. } => Err("the jailer sent a second plan".into()),
             ToSpawner::Sandbox {
@@ -123,237 +179,175 @@ impl Spawner {
                 host_id,
                 limits,
                 scratch,
+                grouped,
+                context,
             } => {
-                let mut next = || next_fd(&mut fds);
-                match next().and_then(|agent| Ok((agent, if scratch { Some(next()?) } else { None }))) {
-                    Ok((agent, scratch)) => {
-                        let cgroups = fds.collect();
-                        let (main, mode) = (self.agent, self.mode);
-                        let order = sandbox::Order {
-                            host_id,
-                            limits,
-                            agent,
-                            cgroups,
-                            scratch,
-                            main,
-                            mode,
-                        };
-                        self.make_sandbox(sandbox, order)
-                    }
-                    // This process has no descriptor left: refused, and the others go on.
-                    Err(error) => tell(
-                        &FromSpawner::SandboxFailed {
-                            sandbox,
-                            message: chain(&error),
-                        },
-                        &[],
-                    ),
+                let mut fds = fds.into_iter();
+                let begun = self.take_order((host_id, limits, scratch, grouped), &mut fds);
+                match begun.and_then(|order| Sandbox::begin(order, &self.template, &self.filters)) {
+                    Ok(begun) => drop(self.sandboxes.insert(sandbox.clone(), begun)),
+                    Err(error) => return self.sandbox_failed(&sandbox, error.as_ref()),
+                }
+                match context {
+                    Some(context) => self.start_context(Owner { sandbox, context }, fds),
+                    None => Ok(()),
                 }
             }
-            ToSpawner::Context { sandbox, context } => {
-                let mut next = || next_fd(&mut fds);
-                match next().and_then(|control| Ok([control, next()?, next()?])) {
-                    Ok(stdio) => self.start_context(sandbox, context, stdio),
-                    Err(error) => tell(
-                        &FromSpawner::ContextFailed {
-                            sandbox,
-                            context,
-                            message: chain(&error),
-                        },
-                        &[],
-                    ),
-                }
+            ToSpawner::Groups { sandbox } => match self.sandboxes.get_mut(&sandbox).map(|one| one.go(fds)) {
+                Some(Err(error)) => self.sandbox_failed(&sandbox, error.as_ref()),
+                Some(Ok(())) | None => Ok(()),
+            },
+            ToSpawner::Context { sandbox, context } => self.start_context(Owner { sandbox, context }, fds.into_iter()),
+            ToSpawner::Attach { sandbox, limits, names } => {
+                let trees = fds;
+                self.attach(&sandbox, Attach { limits, names, trees })
             }
-            ToSpawner::Attach { sandbox, limits, names } => self.attach(sandbox, limits, &names, fds.collect()),
-            ToSpawner::End { sandbox } => self.end(&sandbox),
-            ToSpawner::Rotate => self.zygote.rotate()?.into_iter().try_for_each(tell_event),
+            ToSpawner::End { sandbox } => match self.sandboxes.get(&sandbox) {
+                Some(one) => {
+                    one.kill();
+                    Ok(())
+                }
+                None => self.tell(&FromSpawner::Ended { sandbox }),
+            },
+            ToSpawner::Rotate => Ok(self.zygotes.rotate()?),
         }
     }
 
-    fn make_sandbox(&mut self, id: SandboxId, order: sandbox::Order) -> Result<(), Fault> {
-        match Sandbox::create(order, &self.plan, &self.filters) {
-            Ok(sandbox) => {
-                tell(
-                    &FromSpawner::SandboxReady { sandbox: id.clone() },
-                    &[sandbox.shell.as_fd()],
-                )?;
-                self.sandboxes.insert(id, sandbox);
-            }
-            Err(error) => {
-                tell_no_wall(error.as_ref())?;
-                tell(
-                    &FromSpawner::SandboxFailed {
-                        sandbox: id,
-                        message: chain(error.as_ref()),
-                    },
-                    &[],
-                )?;
-            }
-        }
-        Ok(())
+    fn take_order(
+        &self,
+        (host_id, limits, scratch, grouped): (u32, atoll_core::Limits, bool, bool),
+        fds: &mut std::vec::IntoIter<OwnedFd>,
+    ) -> Result<sandbox::Order, Fault> {
+        // If this process has no descriptor left, the sandbox is refused, and the others go on.
+        let agent = next_fd(fds)?;
+        let scratch = if scratch { Some(next_fd(fds)?) } else { None };
+        Ok(sandbox::Order {
+            host_id,
+            limits,
+            agent,
+            scratch,
+            main: self.agent,
+            mode: self.mode,
+            alone: self.mode == Mode::Rootless && !grouped,
+        })
     }
 
-    fn start_context(&mut self, id: SandboxId, context: u32, stdio: [OwnedFd; 3]) -> Result<(), Fault> {
-        let Some(sandbox) = self.sandboxes.get(&id) else {
-            let message = "the sandbox has ended".to_owned();
-            return tell(
-                &FromSpawner::ContextFailed {
-                    sandbox: id,
-                    context,
-                    message,
-                },
-                &[],
-            );
+    /// A shell that is being built has come further.
+    fn hear_shell(&mut self, id: &SandboxId) -> Result<(), Fault> {
+        let Some(sandbox) = self.sandboxes.get_mut(id) else {
+            return Ok(());
         };
-        match zygote::Fork::new(id.clone(), context, stdio, sandbox, self.mode) {
-            Ok(fork) => self.zygote.request(fork).into_iter().try_for_each(tell_event),
-            Err(error) => tell(
-                &FromSpawner::ContextFailed {
-                    sandbox: id,
-                    context,
-                    message: chain(&error),
-                },
-                &[],
-            ),
+        match sandbox.hear() {
+            Progress::Open => Ok(()),
+            Progress::Failed(error) => self.sandbox_failed(id, error.as_ref()),
+            Progress::Ready => {
+                let claims = std::mem::take(&mut sandbox.claims);
+                self.tell(&FromSpawner::SandboxReady { sandbox: id.clone() })?;
+                claims.into_iter().try_for_each(|claim| self.attach(id, claim))
+            }
         }
     }
 
-    fn attach(
-        &mut self,
-        id: SandboxId,
-        limits: atoll_core::Limits,
-        names: &[String],
-        trees: Vec<OwnedFd>,
-    ) -> Result<(), Fault> {
-        let attached = match self.sandboxes.get_mut(&id) {
-            Some(sandbox) => sandbox.attach(limits, names, &trees),
+    /// Tells it, and later the end: at once if there is no process, else when it is reaped.
+    fn sandbox_failed(&mut self, id: &SandboxId, error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+        self.tell_failed(id, error)?;
+        match self.sandboxes.get_mut(id) {
+            Some(sandbox) => {
+                sandbox.give_up();
+                Ok(())
+            }
+            None => self.tell(&FromSpawner::Ended { sandbox: id.clone() }),
+        }
+    }
+
+    fn tell_failed(&mut self, id: &SandboxId, error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+        self.tell_no_wall(error)?;
+        self.tell(&FromSpawner::SandboxFailed {
+            sandbox: id.clone(),
+            message: chain(error),
+        })
+    }
+
+    fn start_context(&mut self, owner: Owner, mut fds: std::vec::IntoIter<OwnedFd>) -> Result<(), Fault> {
+        let mut next = || next_fd(&mut fds);
+        let stdio = next().and_then(|control| Ok([control, next()?, next()?]));
+        let fork = match (stdio, self.sandboxes.get_mut(&owner.sandbox)) {
+            (Ok(stdio), Some(sandbox)) => Fork::new(owner.clone(), stdio, sandbox).map_err(|error| chain(&error)),
+            (Err(error), _) => Err(chain(&error)),
+            (Ok(_), None) => Err("the sandbox has ended".to_owned()),
+        };
+        let events = match fork {
+            Ok(fork) => self.zygotes.request(fork),
+            Err(message) => vec![owner.refused(message)],
+        };
+        self.tell_all(events)
+    }
+
+    /// Applies a claim, now or when the sandbox is ready.
+    fn attach(&mut self, id: &SandboxId, asked: Attach) -> Result<(), Fault> {
+        let attached = match self.sandboxes.get_mut(id) {
+            Some(building) if building.sync().is_some() => {
+                building.claims.push(asked);
+                return Ok(());
+            }
+            Some(sandbox) => sandbox.attach(&asked),
             None => Err("the sandbox has ended".into()),
         };
+        let sandbox = id.clone();
         match attached {
-            Ok(()) => tell(&FromSpawner::Attached { sandbox: id }, &[]),
+            Ok(()) => self.tell(&FromSpawner::Attached { sandbox }),
             Err(error) => {
-                tell_no_wall(error.as_ref())?;
+                self.tell_no_wall(error.as_ref())?;
                 let message = chain(error.as_ref());
-                tell(&FromSpawner::AttachFailed { sandbox: id, message }, &[])
+                self.tell(&FromSpawner::AttachFailed { sandbox, message })
             }
         }
     }
 
-    fn end(&mut self, id: &SandboxId) -> Result<(), Fault> {
-        match self.sandboxes.get(id) {
-            Some(sandbox) => Ok(rustix::process::pidfd_send_signal(
-                &sandbox.shell,
-                rustix::process::Signal::KILL,
-            )?),
-            None => tell(&FromSpawner::Ended { sandbox: id.clone() }, &[]),
-        }
+    fn tell_all(&mut self, events: Vec<Event>) -> Result<(), Fault> {
+        events.into_iter().try_for_each(|event| self.tell_event(event))
     }
 
-    fn hear_zygote(&mut self) -> Result<(), Fault> {
-        self.zygote.hear(&self.filters)?.into_iter().try_for_each(tell_event)
-    }
-
-    /// Every ended child: a shell (its sandbox is over), a zygote (start another), or a fork of a dead zygote.
-    fn reap(&mut self) -> Result<(), Fault> {
-        while let Ok(Some(_)) = self.children.read_signal() {}
-        loop {
-            let (pid, code, signal) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid.as_raw(), Some(code), None),
-                Ok(WaitStatus::Signaled(pid, signal, _)) => (pid.as_raw(), None, Some(signal as i32)),
-                Ok(WaitStatus::StillAlive) | Err(_) => return Ok(()),
-                Ok(_) => continue,
-            };
-            let shell = self
-                .sandboxes
-                .iter()
-                .find(|(_, s)| s.pid == pid)
-                .map(|(id, _)| id.clone());
-            if let Some(sandbox) = shell {
-                self.sandboxes.remove(&sandbox);
-                tell(&FromSpawner::Ended { sandbox }, &[])?;
-            } else if self.zygote.is(pid) {
-                let how = format!("the zygote ended (exit {code:?}, signal {signal:?})");
-                // What it said before it died tells more than how it died.
-                if self.zygote.has_unread_words() {
-                    self.hear_zygote()?;
-                }
-                if self.zygote.failure().is_none() {
-                    tell(&FromSpawner::ZygoteDown { message: how.clone() }, &[])?;
-                }
-                self.zygote.restart(&how)?.into_iter().try_for_each(tell_event)?;
-            } else if let Some(unsaid) = self.zygote.retire(pid) {
-                unsaid.into_iter().try_for_each(tell_event)?;
-            } else if let Some((sandbox, context)) = self.zygote.forget(pid) {
-                tell(
-                    &FromSpawner::ContextExited {
-                        sandbox,
-                        context,
-                        code,
-                        signal,
-                    },
-                    &[],
-                )?;
+    fn tell_event(&mut self, event: Event) -> Result<(), Fault> {
+        let mut beside = Vec::new();
+        let message = match event {
+            Event::NoWall(NoWall { layer, message, .. }) => FromSpawner::NoWall { layer, message },
+            Event::Ready(facts) => FromSpawner::ZygoteReady { facts },
+            Event::Failed(message) => FromSpawner::ZygoteDown { message },
+            Event::Forked { owner, pidfd } => {
+                beside.push(pidfd);
+                let Owner { sandbox, context } = owner;
+                FromSpawner::ContextStarted { sandbox, context }
             }
-        }
-    }
-}
-
-fn tell_event(event: zygote::Event) -> Result<(), Fault> {
-    match event {
-        zygote::Event::NoWall(NoWall { layer, message, .. }) => tell(&FromSpawner::NoWall { layer, message }, &[]),
-        zygote::Event::Ready(facts) => tell(&FromSpawner::ZygoteReady { facts }, &[]),
-        zygote::Event::Failed(message) => tell(&FromSpawner::ZygoteDown { message }, &[]),
-        zygote::Event::Forked {
-            sandbox,
-            context,
-            pidfd,
-        } => tell(&FromSpawner::ContextStarted { sandbox, context }, &[pidfd.as_fd()]),
-        zygote::Event::Refused {
-            sandbox,
-            context,
-            message,
-        } => tell(
-            &FromSpawner::ContextFailed {
-                sandbox,
-                context,
+            Event::Refused { owner, message } => FromSpawner::ContextFailed {
+                sandbox: owner.sandbox,
+                context: owner.context,
                 message,
             },
-            &[],
-        ),
-        zygote::Event::Exited {
-            sandbox,
-            context,
-            code,
-            signal,
-        } => tell(
-            &FromSpawner::ContextExited {
-                sandbox,
-                context,
+            Event::Exited { owner, code, signal } => FromSpawner::ContextExited {
+                sandbox: owner.sandbox,
+                context: owner.context,
                 code,
                 signal,
             },
-            &[],
-        ),
+        };
+        Ok(self.to_jailer.post(stdin(), &message, beside)?)
+    }
+
+    fn tell_no_wall(&mut self, error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
+        match no_wall_in(error) {
+            Some(no_wall) => self.tell(&no_wall),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&mut self, message: &FromSpawner) -> Result<(), Fault> {
+        Ok(self.to_jailer.post(stdin(), message, Vec::new())?)
     }
 }
 
-fn tell_no_wall(error: &(dyn std::error::Error + 'static)) -> Result<(), Fault> {
-    match NoWall::in_error(error) {
-        Some(NoWall { layer, message, .. }) => tell(&FromSpawner::NoWall { layer, message }, &[]),
-        None => Ok(()),
-    }
-}
-
-fn tell(message: &FromSpawner, fds: &[rustix::fd::BorrowedFd<'_>]) -> Result<(), Fault> {
-    Ok(channel::send(rustix::stdio::stdin(), message, fds)?)
-}
-
-fn watch_children() -> Result<SignalFd, Fault> {
-    let mut mask = SigSet::empty();
-    mask.add(Signal::SIGCHLD);
-    mask.thread_block()?;
-    Ok(SignalFd::with_flags(
-        &mask,
-        SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC,
-    )?)
+/// What is told before a failure that is a wall which this host cannot build.
+fn no_wall_in(error: &(dyn std::error::Error + 'static)) -> Option<FromSpawner> {
+    let NoWall { layer, message, .. } = NoWall::in_error(error)?;
+    Some(FromSpawner::NoWall { layer, message })
 }

@@ -193,10 +193,11 @@ fn atoll_run_and_the_jailer_together() -> Result<()> {
     let mut run = Run::start(CODES[2])?;
     run.until_up()?;
     let (family, seen, _) = run.family()?;
-    // Stopped, so that neither sees the other's end.
+    // Stopped, so that neither sees the other's end. The jailer first: the kernel hangs up on a stopped orphan.
+    run.process.signal(Signal::STOP)?;
     family.jailer.signal(Signal::STOP)?;
-    run.process.signal(Signal::KILL)?;
     family.jailer.signal(Signal::KILL)?;
+    run.process.signal(Signal::KILL)?;
     run.wait()?;
     are_gone(&seen)?;
     swept_by_the_next_start(&before)

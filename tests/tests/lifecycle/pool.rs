@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{GIB, IoBandwidth, IoOperations, MIB, MemoryBytes, OpenFiles, ProcessCount, ScratchBytes};
-use atoll_core::{Limits, Outcome};
+use atoll_core::{Language, Limits, Outcome};
 use atoll_engine::{Engine, Pool, PoolSize, SandboxSpec, Walls, Warmth};
 use atoll_tests::process::{BOUND, Family, eventually};
-use atoll_tests::{engine, input, python, stop};
+use atoll_tests::{engine, execute, input, python, stop};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -139,6 +139,8 @@ except OSError as error:
         (want, Outcome::Ok),
         "{execution:?}"
     );
+    let shell = execute(&mut one, Language::Bash, "ulimit -n; ulimit -f").await?;
+    assert_eq!(shell.stdout, format!("256\n{}\n", 300 << 10), "{shell:?}");
     if rustix::process::geteuid().is_root() {
         let groups = &execution.receipt.layers["cgroups"];
         assert_eq!(

@@ -4,6 +4,7 @@
 //! runs our code but behind the wall, so its words are treated as hostile: a message is at most [`MAX_MESSAGE_BYTES`]
 //! long, and a file arrives as a descriptor that the engine checks before it reads.
 
+use crate::Limits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,6 +51,8 @@ pub enum Ask {
     Usage { exact_above_bytes: u64 },
     /// End every process of the user. No answer.
     KillAll,
+    /// Processes that are started from now on have these limits: `Done`. What runs keeps its own.
+    Limit { limits: Limits },
     /// Stop every process of the user where it is, or let all go on: `Done`.
     Freeze { on: bool },
     /// What is at `path`: `Entry`. Here and below a path is absolute, or `~`, `~/x`, empty and relative ones are below

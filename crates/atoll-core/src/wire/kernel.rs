@@ -30,6 +30,8 @@ pub enum FromKernel {
         step: u32,
         errno: i32,
     },
+    /// Native code, before any Python: every wall is up.
+    Locked,
     Ready,
     Warmed,
     Result {

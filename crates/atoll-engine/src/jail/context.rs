@@ -100,12 +100,23 @@ impl Context {
         }
     }
 
-    /// Waits until the interpreter is behind its walls and asks for code.
+    /// Waits until a fork is behind its walls; no Python has run in it yet.
+    pub(super) async fn wait_locked(&mut self) -> Result<(), JailError> {
+        self.wait_until(|happened| matches!(happened, Happened::Said(FromKernel::Locked)))
+            .await
+    }
+
+    /// Waits until the interpreter asks for code.
     pub(super) async fn wait_ready(&mut self) -> Result<(), JailError> {
+        self.wait_until(|happened| matches!(happened, Happened::Said(FromKernel::Ready) | Happened::Status(_)))
+            .await
+    }
+
+    async fn wait_until(&mut self, done: impl Fn(&Happened) -> bool) -> Result<(), JailError> {
         let mut words = crate::capture::Capture::new(4096);
         loop {
             match self.next().await {
-                Happened::Said(FromKernel::Ready) | Happened::Status(_) => return Ok(()),
+                happened if done(&happened) => return Ok(()),
                 Happened::Said(FromKernel::Failed { step, errno }) => {
                     let words = Errno::from_raw_os_error(errno);
                     let failed = JailError::Context(format!("step {step} of the lock-down failed: {words}"));

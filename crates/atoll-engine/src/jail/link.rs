@@ -190,12 +190,18 @@ impl Link {
         mailbox
     }
 
-    /// Ends a sandbox without waiting: used when its owner is dropped.
-    pub(crate) fn end_without_waiting(&self, sandbox: &SandboxId) {
+    /// Ends a sandbox without waiting: used when its owner is dropped. If the channel has no room now, a task waits for it.
+    pub(crate) fn end_without_waiting(self: &Arc<Self>, sandbox: &SandboxId) {
         let message = ToJailer::EndSandbox {
             sandbox: sandbox.clone(),
         };
-        channel::send(self.channel.get_ref(), &message, &[]).ok();
+        let sent = channel::send(self.channel.get_ref(), &message, &[]);
+        if let (Err(ChannelError::Socket(rustix::io::Errno::AGAIN)), Ok(runtime)) =
+            (sent, tokio::runtime::Handle::try_current())
+        {
+            let link = Arc::clone(self);
+            runtime.spawn(async move { link.send(&message, &[]).await });
+        }
     }
 }
 

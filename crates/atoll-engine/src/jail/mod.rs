@@ -12,4 +12,4 @@ pub(crate) use context::{Context, Happened, Interpreter, read_piece};
 pub use link::JailError;
 pub(crate) use link::{Link, ZygoteState, lock, run_dir, watch};
 pub(crate) use sandbox::{Collected, JailSandbox};
-pub(crate) use start::{null, pipe};
+pub(crate) use start::{Inspected, null, pipe};

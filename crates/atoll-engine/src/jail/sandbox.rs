@@ -4,7 +4,7 @@ use super::agent::{Agent, Asked};
 use super::context::Context;
 use super::link::{JailError, Link};
 use super::mailbox::{Letters, Mailbox, Topic};
-use super::start::AskedContext;
+use super::start::{AskedContext, Inspected};
 use crate::stat::Stats;
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{Limits, SandboxId};
@@ -58,7 +58,7 @@ impl JailSandbox {
         limits: Limits,
         inputs: Vec<(InputPlan, OwnedFd)>,
         python: bool,
-    ) -> Result<(Self, Option<Context>), JailError> {
+    ) -> Result<(Self, Option<Inspected>), JailError> {
         let made = Self::make(Arc::clone(&link), template, limits, inputs, python).await;
         made.map_err(|error| link.blame(error))
     }
@@ -69,15 +69,26 @@ impl JailSandbox {
         limits: Limits,
         inputs: Vec<(InputPlan, OwnedFd)>,
         python: bool,
-    ) -> Result<(Self, Option<Context>), JailError> {
-        let (mut sandbox, mut made, mut hello) = Self::ask(link, template, limits).await?;
+    ) -> Result<(Self, Option<Inspected>), JailError> {
+        let (ours, theirs) = channel::pair().map_err(JailError::Channel)?;
+        let (mut sandbox, mut hello) = Self::new(link, limits, ours)?;
+        let (context, stdio) = match python {
+            true => AskedContext::new(&sandbox).map(|(asked, theirs)| (Some(asked), Vec::from(theirs)))?,
+            false => (None, Vec::new()),
+        };
+        let message = ToJailer::CreateSandbox {
+            sandbox: sandbox.id.clone(),
+            template,
+            limits,
+            context: context.as_ref().map(|asked| asked.number),
+        };
+        let fds: Vec<BorrowedFd<'_>> = std::iter::once(&theirs).chain(&stdio).map(AsFd::as_fd).collect();
+        let mut made = sandbox.mailbox.listen(Topic::Made);
+        sandbox.link.send(&message, &fds).await?;
+        drop((theirs, stdio));
         let claimed = match inputs.is_empty() {
             true => None,
             false => Some(sandbox.ask_claim(limits, inputs).await?),
-        };
-        let context = match python {
-            true => Some(AskedContext::ask(&sandbox).await?),
-            false => None,
         };
         sandbox.stats = sandbox.await_ready(template, &mut made, &mut hello).await?;
         if let Some(claimed) = claimed {
@@ -92,19 +103,10 @@ impl JailSandbox {
         }
     }
 
-    async fn ask(link: Arc<Link>, template: u32, limits: Limits) -> Result<(Self, Letters, Asked), JailError> {
+    fn new(link: Arc<Link>, limits: Limits, agent: OwnedFd) -> Result<(Self, Asked), JailError> {
         let id = SandboxId::from_random(crate::random_bytes());
-        let (ours, theirs) = channel::pair().map_err(JailError::Channel)?;
         let mailbox = link.mailbox(&id);
-        let made = mailbox.listen(Topic::Made);
-        let message = ToJailer::CreateSandbox {
-            sandbox: id.clone(),
-            template,
-            limits,
-        };
-        link.send(&message, &[theirs.as_fd()]).await?;
-        drop(theirs);
-        let (agent, hello) = Agent::start(ours)?;
+        let (agent, hello) = Agent::start(agent)?;
         let sandbox = Self {
             id,
             stats: Stats::default(),
@@ -116,9 +118,10 @@ impl JailSandbox {
             contexts: AtomicU32::new(0),
             ended: AtomicBool::new(false),
         };
-        Ok((sandbox, made, hello))
+        Ok((sandbox, hello))
     }
 
+    /// The agent's word comes last: it is locked down, too.
     async fn await_ready(&self, template: u32, made: &mut Letters, hello: &mut Asked) -> Result<Stats, JailError> {
         let stats = match made.next().await {
             Ok((FromJailer::SandboxReady { stats, .. }, fds)) => Stats::new(stats, fds),
@@ -148,8 +151,21 @@ impl JailSandbox {
         if inputs.is_empty() && limits == self.limits {
             return Ok(());
         }
+        let changed = limits != self.limits;
         let claimed = self.ask_claim(limits, inputs).await?;
-        await_claim(claimed).await
+        await_claim(claimed).await?;
+        match changed {
+            true => self.tell_agent_limits(limits).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Programs that the agent starts have the limits that it knows.
+    async fn tell_agent_limits(&self, limits: Limits) -> Result<(), JailError> {
+        match self.agent.ask_once(Ask::Limit { limits }).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(JailError::Agent),
+        }
     }
 
     async fn ask_claim(&mut self, limits: Limits, inputs: Vec<(InputPlan, OwnedFd)>) -> Result<Letters, JailError> {
@@ -168,17 +184,18 @@ impl JailSandbox {
 
     /// The walls of a context, read back from the kernel.
     pub(crate) async fn inspect(&self, context: &Context) -> Result<Map<String, Value>, JailError> {
-        let _turn = self.turn.lock().await;
+        self.ask_inspect(context).await?.layers().await
+    }
+
+    /// Asks for them; the answer is awaited later.
+    pub(super) async fn ask_inspect(&self, context: &Context) -> Result<AskedInspect<'_>, JailError> {
+        let turn = self.turn.lock().await;
         let message = ToJailer::Inspect {
             sandbox: self.id.clone(),
         };
-        let mut letters = self.mailbox.listen(Topic::Inspect);
+        let letters = self.mailbox.listen(Topic::Inspect);
         self.link.send(&message, &[context.pidfd.as_fd()]).await?;
-        match letters.next().await? {
-            (FromJailer::Inspected { layers, .. }, _) => Ok(layers),
-            (FromJailer::InspectFailed { message, .. }, _) => Err(JailError::Context(message)),
-            (other, _) => Err(JailError::Context(format!("unexpected {other:?}"))),
-        }
+        Ok(AskedInspect { letters, _turn: turn })
     }
 
     pub(crate) async fn collect(&self, dir: &str, max_files: u32) -> Result<Collected, JailError> {
@@ -257,6 +274,22 @@ impl JailSandbox {
 
     pub(super) fn next_context(&self) -> u32 {
         self.contexts.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// A context's walls are being read back.
+pub(super) struct AskedInspect<'a> {
+    letters: Letters,
+    _turn: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl AskedInspect<'_> {
+    pub(super) async fn layers(mut self) -> Result<Map<String, Value>, JailError> {
+        match self.letters.next().await? {
+            (FromJailer::Inspected { layers, .. }, _) => Ok(layers),
+            (FromJailer::InspectFailed { message, .. }, _) => Err(JailError::Context(message)),
+            (other, _) => Err(JailError::Context(format!("unexpected {other:?}"))),
+        }
     }
 }
 

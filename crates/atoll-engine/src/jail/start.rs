@@ -8,6 +8,7 @@ use super::sandbox::JailSandbox;
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_jail::plan::{FromJailer, ToJailer};
 use rustix::fd::{AsFd, OwnedFd};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
@@ -58,60 +59,63 @@ impl Ends {
     }
 }
 
+/// A context that waits for code, and its walls as the kernel told them.
+pub(crate) type Inspected = (Context, Map<String, Value>);
+
 /// A context that was asked for and has not answered yet.
 pub(super) struct AskedContext {
+    pub(super) number: u32,
     letters: Letters,
     ours: [OwnedFd; 3],
 }
 
 impl AskedContext {
-    pub(super) async fn ask(sandbox: &JailSandbox) -> Result<Self, JailError> {
-        let context = sandbox.next_context();
-        let ends = Ends::make()?;
-        let letters = sandbox.mailbox.listen(Topic::Context(context));
-        let message = ToJailer::StartContext {
-            sandbox: sandbox.id.clone(),
-            context,
-        };
-        let fds = ends.theirs.each_ref().map(AsFd::as_fd);
-        sandbox.link.send(&message, &fds).await?;
-        Ok(Self {
-            letters,
-            ours: ends.ours,
-        })
+    /// Also returns the context's own ends: control socket, stdout, stderr.
+    pub(super) fn new(sandbox: &JailSandbox) -> Result<(Self, [OwnedFd; 3]), JailError> {
+        let number = sandbox.next_context();
+        let Ends { ours, theirs } = Ends::make()?;
+        let letters = sandbox.mailbox.listen(Topic::Context(number));
+        Ok((Self { number, letters, ours }, theirs))
     }
 
-    pub(super) async fn start(mut self, sandbox: &JailSandbox) -> Result<Context, JailError> {
+    /// Waits for a fork of the zygote. Its walls are read back as soon as it has locked itself down, while it gets ready;
+    /// it has no code to run before both are done.
+    pub(super) async fn start(mut self, sandbox: &JailSandbox) -> Result<Inspected, JailError> {
+        let failed = |why: String| JailError::Context(format!("{why}{}", sandbox.link.complaint()));
+        let explain = |error: JailError| match error {
+            JailError::Context(why) => failed(why),
+            other => other,
+        };
         let pidfd = match self.letters.next().await? {
             (FromJailer::ContextStarted { .. }, fds) => fds.into_iter().next().ok_or(JailError::Agent)?,
-            (FromJailer::ContextFailed { message, .. }, _) => {
-                return Err(JailError::Context(format!("{message}{}", sandbox.link.complaint())));
-            }
+            (FromJailer::ContextFailed { message, .. }, _) => return Err(failed(message)),
             (other, _) => return Err(JailError::Context(format!("unexpected {other:?}"))),
         };
-        let parent = Parent::Jailer(self.letters);
-        let mut context = Context::new(
-            Interpreter::Python,
-            self.ours,
-            Parts {
-                pidfd,
-                parent,
-                process: None,
-            },
-        )?;
-        match context.wait_ready().await {
-            Ok(()) => Ok(context),
-            Err(JailError::Context(why)) => Err(JailError::Context(format!("{why}{}", sandbox.link.complaint()))),
-            Err(error) => Err(error),
-        }
+        let parts = Parts {
+            pidfd,
+            parent: Parent::Jailer(self.letters),
+            process: None,
+        };
+        let mut context = Context::new(Interpreter::Python, self.ours, parts)?;
+        context.wait_locked().await.map_err(explain)?;
+        let asked = sandbox.ask_inspect(&context).await?;
+        context.wait_ready().await.map_err(explain)?;
+        let layers = asked.layers().await?;
+        Ok((context, layers))
     }
 }
 
 impl JailSandbox {
     /// Forks a context from the template's warm interpreter.
-    pub(crate) async fn start_python(&self) -> Result<Context, JailError> {
-        let started = AskedContext::ask(self).await?.start(self).await;
-        started.map_err(|error| self.link.blame(error))
+    pub(crate) async fn start_python(&self) -> Result<Inspected, JailError> {
+        let (asked, theirs) = AskedContext::new(self)?;
+        let message = ToJailer::StartContext {
+            sandbox: self.id.clone(),
+            context: asked.number,
+        };
+        self.link.send(&message, &theirs.each_ref().map(AsFd::as_fd)).await?;
+        drop(theirs);
+        asked.start(self).await.map_err(|error| self.link.blame(error))
     }
 
     /// Starts an interpreter that is a program: it gets its control socket as descriptor 3.
@@ -121,7 +125,7 @@ impl JailSandbox {
         argv: Vec<String>,
         env: &BTreeMap<String, String>,
         cwd: &str,
-    ) -> Result<Context, JailError> {
+    ) -> Result<Inspected, JailError> {
         let ends = Ends::make()?;
         let null = null()?;
         let [control, stdout, stderr] = ends.theirs.each_ref().map(AsFd::as_fd);
@@ -141,7 +145,8 @@ impl JailSandbox {
         let parent = Parent::Agent(asked);
         let mut context = Context::new(interpreter, ends.ours, Parts { pidfd, parent, process })?;
         context.wait_ready().await?;
-        Ok(context)
+        let layers = self.inspect(&context).await?;
+        Ok((context, layers))
     }
 }
 

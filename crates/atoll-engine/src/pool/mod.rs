@@ -4,10 +4,9 @@ mod size;
 
 use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
-use crate::jail::{Context, JailSandbox, lock};
+use crate::jail::{Inspected, JailSandbox, lock};
 use crate::sandbox::{Sandbox, SandboxSpec};
 use atoll_core::{Language, Limits};
-use serde_json::{Map, Value};
 use size::{Demand, target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -28,8 +27,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Prepared {
     jail: JailSandbox,
-    context: Context,
-    layers: Map<String, Value>,
+    python: Inspected,
 }
 
 #[derive(Debug)]
@@ -73,7 +71,7 @@ impl Pool {
         check_environment(&spec.env)?;
         let engine = &self.shared.engine;
         match self.take(&spec) {
-            Some(one) => Sandbox::claim(engine, one.jail, (one.context, one.layers), spec).await,
+            Some(one) => Sandbox::claim(engine, one.jail, one.python, spec).await,
             None => {
                 let start = Some(Language::Python);
                 engine.create(SandboxSpec { start, ..spec }).await
@@ -145,16 +143,15 @@ async fn refill(shared: Arc<Shared>) {
 
 async fn prepare(shared: &Shared) -> Result<Prepared, EngineError> {
     let engine = &shared.engine;
-    let (jail, context) = engine.prepare(shared.limits).await?;
-    let mut context = match context {
-        Some(context) => context,
+    let (jail, python) = engine.prepare(shared.limits).await?;
+    let mut python = match python {
+        Some(python) => python,
         None => jail.start_python().await?,
     };
-    if let Some(warmup) = &engine.template().warmup {
-        context.warm(&format!("FORKED = True\n{warmup}")).await?;
+    if let Some(touch) = &engine.template().touch {
+        python.0.warm(touch).await?;
     }
-    let layers = jail.inspect(&context).await?;
-    Ok(Prepared { jail, context, layers })
+    Ok(Prepared { jail, python })
 }
 
 /// Memory that the host could give, in bytes; unknown means plenty.

@@ -50,6 +50,8 @@ pub(super) struct Manifest {
     pub(super) env: BTreeMap<String, String>,
     pub(super) preload: Vec<String>,
     pub(super) warmup: Option<String>,
+    #[serde(default)]
+    pub(super) touch: Option<String>,
     pub(super) links: Vec<(String, String)>,
     pub(super) packages: Vec<Package>,
 }
@@ -114,6 +116,7 @@ impl Manifest {
             env: built.env,
             preload: recipe.preload.clone(),
             warmup: recipe.warmup.clone(),
+            touch: recipe.touch.clone(),
             links: built.links,
             packages: built.packages,
         }

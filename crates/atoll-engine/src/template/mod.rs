@@ -87,6 +87,8 @@ pub struct Template {
     pub preload: Vec<String>,
     /// Source text, run in the warm interpreter.
     pub warmup: Option<String>,
+    /// Source text, run in each prepared fork: the pages that it writes to are private before anybody waits.
+    pub touch: Option<String>,
     /// Links that each new home starts with: path below the home, target as seen inside.
     pub links: Vec<(String, String)>,
     /// Nobody removes the files while this is held.

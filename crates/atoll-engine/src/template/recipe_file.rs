@@ -52,6 +52,8 @@ pub(super) struct RecipeFile {
     #[serde(default)]
     pub(super) warmup: Option<String>,
     #[serde(default)]
+    pub(super) touch: Option<String>,
+    #[serde(default)]
     pub(super) imports: Vec<String>,
     #[serde(default)]
     pub(super) fonts: Vec<String>,

@@ -300,6 +300,7 @@ impl TemplateStore {
             env: manifest.env,
             preload: manifest.preload,
             warmup: manifest.warmup,
+            touch: manifest.touch,
             links: manifest.links,
             name: manifest.name,
         }))

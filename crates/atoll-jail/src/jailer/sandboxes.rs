@@ -1,66 +1,105 @@
 //! What the jailer knows of each sandbox, and what it does for one: groups, claims, facts, the end.
 
-use super::{Fault, Jailer, Template, tell};
+use super::{Fault, Jailer, Template};
 use crate::cgroup::SandboxGroups;
-use crate::channel::{self, ChannelError};
+use crate::channel::ChannelError;
 use crate::input::take_input;
 use crate::plan::{FromJailer, InputPlan, Wall};
 use crate::spawner::ToSpawner;
-use crate::step::{OfWall, chain};
+use crate::step::{OfWall, StepError, chain};
 use atoll_core::{Limits, SandboxId};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 
 pub(super) struct Sandbox {
     pub(super) template: u32,
+    /// Its user in the template's user namespace.
+    pub(super) host_id: u32,
     pub(super) groups: Option<SandboxGroups>,
     pub(super) limits: Limits,
 }
 
+/// What the engine asks for with a new sandbox.
+pub(super) struct Wanted {
+    pub(super) template: u32,
+    pub(super) limits: Limits,
+    /// A context that starts with it.
+    pub(super) context: Option<u32>,
+}
+
 impl Jailer {
+    /// The spawner begins at once, and the groups are made meanwhile; the shell joins them before it builds anything.
     pub(super) fn create_sandbox(
         &mut self,
         id: &SandboxId,
-        number: u32,
-        limits: Limits,
-        agent: &OwnedFd,
+        wanted: &Wanted,
+        beside: Vec<OwnedFd>,
     ) -> Result<(), Fault> {
-        crate::rlimits::check(&limits, self.mode)?;
-        self.reopen(number)?;
-        let template = self.templates.get_mut(&number).ok_or("its template is not open")?;
-        let host_id = template.next_host_id();
-        let scratch = template.scratch(&limits, host_id)?;
-        let with_groups = self
-            .groups
-            .as_ref()
-            .filter(|_| !template.plan.walls.is_off(Wall::Cgroups));
-        let groups = with_groups
-            .map(|all| all.create_sandbox(id.as_str(), &limits, template.disk.clone()))
-            .transpose()
-            .wall("cgroups")?;
-        let members = groups.as_ref().map(SandboxGroups::membership_files).transpose();
-        self.sandboxes.insert(
-            id.clone(),
-            Sandbox {
-                template: number,
-                groups,
-                limits,
-            },
-        );
-        let members = members.wall("cgroups")?.unwrap_or_default();
-        let fds: Vec<BorrowedFd<'_>> = std::iter::once(agent)
-            .chain(&scratch)
-            .chain(&members)
-            .map(AsFd::as_fd)
-            .collect();
+        crate::rlimits::check(&wanted.limits, self.mode)?;
+        self.reopen(wanted.template)?;
+        let template = self
+            .templates
+            .get_mut(&wanted.template)
+            .ok_or("its template is not open")?;
+        let host_id = template.take_host_id()?;
+        let sandbox = Sandbox {
+            template: wanted.template,
+            host_id,
+            groups: None,
+            limits: wanted.limits,
+        };
+        self.sandboxes.insert(id.clone(), sandbox);
+        let scratch = template.scratch(&wanted.limits, host_id)?;
         let order = ToSpawner::Sandbox {
             sandbox: id.clone(),
             host_id,
-            limits,
+            limits: wanted.limits,
             scratch: scratch.is_some(),
+            grouped: self.groups.is_some() && !template.plan.walls.is_off(Wall::Cgroups),
+            context: wanted.context,
         };
-        match channel::send(&template.channel, &order, &fds) {
-            Err(ChannelError::Closed) => self.hear_last_words(number),
-            sent => Ok(sent?),
+        let mut beside = beside.into_iter();
+        let mut fds: Vec<OwnedFd> = beside.by_ref().take(1).collect();
+        fds.extend(scratch.into_iter().chain(beside));
+        match template.post(&order, fds) {
+            Err(ChannelError::Closed) => return self.hear_last_words(wanted.template),
+            posted => posted?,
+        }
+        match self.make_groups(id, wanted) {
+            Ok(members) => self.post_groups(id, wanted.template, members),
+            Err(error) => {
+                // Its groups, as far as they are made, go when its last process has. A spawner that is gone has ended it.
+                self.order(id, &ToSpawner::End { sandbox: id.clone() }, Vec::new()).ok();
+                self.tell_failed(id.clone(), &error)
+            }
+        }
+    }
+
+    /// The sandbox's groups, as far as it has some, and the files by which it joins them.
+    fn make_groups(&mut self, id: &SandboxId, wanted: &Wanted) -> Result<Vec<OwnedFd>, StepError> {
+        let template = self.templates.get(&wanted.template);
+        let grouped = template.filter(|template| !template.plan.walls.is_off(Wall::Cgroups));
+        let (Some(all), Some(template)) = (&self.groups, grouped) else {
+            return Ok(Vec::new());
+        };
+        let groups = all.create_sandbox(id.as_str(), &wanted.limits, template.disk.clone());
+        let groups = groups.wall("cgroups")?;
+        let members = groups.membership_files().wall("cgroups");
+        self.sandboxes
+            .entry(id.clone())
+            .and_modify(|sandbox| sandbox.groups = Some(groups));
+        members
+    }
+
+    fn post_groups(&mut self, id: &SandboxId, number: u32, members: Vec<OwnedFd>) -> Result<(), Fault> {
+        let order = ToSpawner::Groups { sandbox: id.clone() };
+        match self
+            .templates
+            .get_mut(&number)
+            .map(|template| template.post(&order, members))
+        {
+            Some(Err(ChannelError::Closed)) => self.hear_last_words(number),
+            Some(posted) => Ok(posted?),
+            None => Ok(()),
         }
     }
 
@@ -81,26 +120,20 @@ impl Jailer {
         Ok(())
     }
 
-    pub(super) fn sandbox_is_ready(&mut self, id: SandboxId, _shell: Vec<OwnedFd>) -> Result<(), Fault> {
+    pub(super) fn sandbox_is_ready(&mut self, id: SandboxId) -> Result<(), Fault> {
         let groups = self.sandboxes.get(&id).and_then(|sandbox| sandbox.groups.as_ref());
         let files = match groups.map(SandboxGroups::stat_files).transpose() {
             Ok(files) => files.unwrap_or_default(),
             // What cannot be watched cannot be limited. Its groups go when its last process has.
             Err(error) => {
-                let order = ToSpawner::End { sandbox: id.clone() };
-                self.to_spawner(&id, &order, &[])?;
-                return tell(
-                    &FromJailer::SandboxFailed {
-                        sandbox: id,
-                        message: chain(&error),
-                    },
-                    &[],
-                );
+                // A spawner that is gone has ended it already.
+                self.order(&id, &ToSpawner::End { sandbox: id.clone() }, Vec::new())
+                    .ok();
+                return self.tell_failed(id, &error);
             }
         };
         let (stats, files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
-        let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-        tell(&FromJailer::SandboxReady { sandbox: id, stats }, &fds)
+        self.tell_with(&FromJailer::SandboxReady { sandbox: id, stats }, files)
     }
 
     /// Applies what is personal: limits now, inputs by the spawner.
@@ -121,15 +154,14 @@ impl Jailer {
             trees.push(take_input(&input.path, proof, &self.instance.empty_dir()?)?);
         }
         let names = inputs.iter().map(|input| input.name.clone()).collect();
-        let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
-        self.to_spawner(
+        self.order(
             id,
             &ToSpawner::Attach {
                 sandbox: id.clone(),
                 limits,
                 names,
             },
-            &fds,
+            trees,
         )
     }
 
@@ -138,29 +170,34 @@ impl Jailer {
         let template = sandbox.and_then(|sandbox| self.templates.get(&sandbox.template));
         let (Some(sandbox), Some(template)) = (sandbox, template) else {
             let message = "the sandbox has ended".to_owned();
-            return tell(&FromJailer::InspectFailed { sandbox: id, message }, &[]);
+            return self.tell(&FromJailer::InspectFailed { sandbox: id, message });
         };
         let host = (self.mode, self.no_groups.as_deref());
         match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), host, &template.plan.walls) {
-            Ok(layers) => tell(&FromJailer::Inspected { sandbox: id, layers }, &[]),
-            Err(error) => tell(
-                &FromJailer::InspectFailed {
-                    sandbox: id,
-                    message: chain(&error),
-                },
-                &[],
-            ),
+            Ok(layers) => self.tell(&FromJailer::Inspected { sandbox: id, layers }),
+            Err(error) => self.tell(&FromJailer::InspectFailed {
+                sandbox: id,
+                message: chain(&error),
+            }),
         }
     }
 
     pub(super) fn end_sandbox(&mut self, id: SandboxId) -> Result<(), Fault> {
-        if self
-            .to_spawner(&id, &ToSpawner::End { sandbox: id.clone() }, &[])
-            .is_err()
-        {
+        let order = ToSpawner::End { sandbox: id.clone() };
+        if self.order(&id, &order, Vec::new()).is_err() {
             self.forget(&id);
-            tell(&FromJailer::Ended { sandbox: id }, &[])?;
+            self.tell(&FromJailer::Ended { sandbox: id })?;
         }
         Ok(())
+    }
+
+    pub(super) fn tell_failed(
+        &mut self,
+        sandbox: SandboxId,
+        error: &(dyn std::error::Error + 'static),
+    ) -> Result<(), Fault> {
+        self.tell_no_wall(error)?;
+        let message = chain(error);
+        self.tell(&FromJailer::SandboxFailed { sandbox, message })
     }
 }

@@ -1,9 +1,11 @@
 //! One open template: its spawner process and its range of host ids.
 
 use super::Fault;
+use super::host_ids::HostIds;
 use crate::cgroup::Disk;
 use crate::channel::{self, ChannelError};
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
+use crate::outbox::Outbox;
 use crate::plan::{Mode, TemplatePlan};
 use crate::root::take_parts;
 use crate::spawner::{FromSpawner, ToSpawner};
@@ -16,15 +18,12 @@ use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal
 use std::ffi::CString;
 use std::fs;
 
-/// Ids below this one belong to the spawner and the zygote.
-const FIRST_SANDBOX_ID: u32 = 1000;
-
 pub(super) struct Template {
     pub(super) channel: OwnedFd,
+    pub(super) outbox: Outbox,
     pub(super) plan: TemplatePlan,
     spawner: OwnedFd,
-    mode: Mode,
-    next_id: u32,
+    host_ids: HostIds,
     /// The disk that the template's files are read from, where there is one.
     pub(super) disk: Option<Disk>,
     /// The spawner has built its root and started its zygote.
@@ -74,32 +73,31 @@ impl Template {
         let disk = Disk::of(&plan.tree);
         Ok(Self {
             channel: ours,
+            outbox: Outbox::default(),
             plan,
             disk,
             is_up: false,
             spawner,
-            mode,
-            next_id: FIRST_SANDBOX_ID,
+            host_ids: HostIds::new(mode),
             slot,
         })
     }
 
-    /// An id of the template's user namespace for one more sandbox. Rootless there is only one.
-    pub(super) fn next_host_id(&mut self) -> u32 {
-        if self.mode == Mode::Rootless {
-            return 0;
-        }
-        let id = self.next_id;
-        self.next_id = if id + 1 == IDS_PER_SLOT {
-            FIRST_SANDBOX_ID
-        } else {
-            id + 1
-        };
-        id
+    /// Sends an order to the spawner; one that finds no room waits.
+    pub(super) fn post(&mut self, order: &ToSpawner, fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
+        self.outbox.post(&self.channel, order, fds)
     }
-}
 
-impl Template {
+    /// An id of the template's user namespace that no living sandbox has.
+    pub(super) fn take_host_id(&mut self) -> Result<u32, StepError> {
+        self.host_ids.take()
+    }
+
+    /// Nothing of the sandbox that had it is left.
+    pub(super) fn return_host_id(&mut self, id: u32) {
+        self.host_ids.give_back(id);
+    }
+
     /// A file system on disk for scratch files, where the limits ask for one and there is the power to make it.
     pub(super) fn scratch(&self, limits: &Limits, host_id: u32) -> Result<Option<OwnedFd>, StepError> {
         let (Some(slot), true) = (&self.slot, crate::scratch::is_on_disk(limits)) else {

@@ -15,12 +15,20 @@ pub(crate) enum ToSpawner {
         parts: Vec<Part>,
         mode: Mode,
     },
-    /// Beside it: the agent's channel, the scratch file system if there is one, then cgroup membership files.
+    /// Beside it: the agent's channel, the scratch file system if there is one, then control socket, stdout and stderr
+    /// of the context that starts with it, if one does.
     Sandbox {
         sandbox: SandboxId,
         host_id: u32,
         limits: Limits,
         scratch: bool,
+        /// `Groups` will bring cgroups.
+        grouped: bool,
+        context: Option<u32>,
+    },
+    /// The sandbox's cgroups are made, and it may join them. Beside it: their membership files; none where there are none.
+    Groups {
+        sandbox: SandboxId,
     },
     /// Beside it: control socket, stdout, stderr.
     Context {
@@ -58,10 +66,10 @@ pub(crate) enum FromSpawner {
     ZygoteDown {
         message: String,
     },
-    /// Beside it: PID 1 as a pidfd.
     SandboxReady {
         sandbox: SandboxId,
     },
+    /// `Ended` follows.
     SandboxFailed {
         sandbox: SandboxId,
         message: String,

@@ -1,26 +1,36 @@
-//! One live sandbox as its spawner sees it: the shell process, its Landlock rules, its cgroups.
+//! One sandbox as its spawner sees it: the shell process, and from when on forks may enter.
 
 use super::Fault;
+use super::attach::{self, Attach};
 use crate::channel;
 use crate::filter::Filters;
 use crate::plan::{Mode, TemplatePlan};
-use crate::root::attach;
-use crate::shell::{AgentMain, Failed, FromShell, SANDBOX_ID, ShellPlan, seal_inputs, unseal_inputs};
+use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan};
 use crate::step::{OfWall, Step, StepError};
-use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, join_namespaces};
+use crate::sys::fork_wire::{Enter, MAGIC};
+use crate::sys::process::{Forked, OWN_NAMESPACES, fork_with};
+use crate::sys::wire_bytes::bytes_of;
 use atoll_core::Limits;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::mount::{MountFlags, mount_remount};
 use std::fs;
-use std::path::Path;
+use std::rc::Rc;
 
 pub(super) struct Sandbox {
     pub(super) pid: i32,
     pub(super) shell: OwnedFd,
-    pub(super) ruleset: Option<OwnedFd>,
-    pub(super) cgroups: Vec<OwnedFd>,
     pub(super) limits: Limits,
+    /// An ordinary user's sandbox without cgroups: rlimits stand in for them.
+    pub(super) alone: bool,
+    /// Only while it is being built.
+    sync: Option<OwnedFd>,
+    cgroups: Vec<OwnedFd>,
+    ruleset: Option<OwnedFd>,
+    /// Its mounts and rules stand.
+    is_open: bool,
+    /// Forks that wait to enter.
+    gates: Vec<OwnedFd>,
+    /// Claims that wait until it is ready.
+    pub(super) claims: Vec<Attach>,
 }
 
 /// What a new sandbox is made of.
@@ -29,134 +39,152 @@ pub(super) struct Order {
     pub(super) host_id: u32,
     pub(super) limits: Limits,
     pub(super) agent: OwnedFd,
-    pub(super) cgroups: Vec<OwnedFd>,
     pub(super) scratch: Option<OwnedFd>,
     pub(super) main: AgentMain,
     pub(super) mode: Mode,
+    pub(super) alone: bool,
+}
+
+/// How far a sandbox has come.
+#[derive(Debug)]
+pub(super) enum Progress {
+    /// Forks have been let in.
+    Open,
+    Ready,
+    Failed(Fault),
 }
 
 impl Sandbox {
-    pub(super) fn create(order: Order, plan: &TemplatePlan, filters: &Filters) -> Result<Self, Fault> {
+    /// Forks the shell into its namespaces, where it waits for its groups. From now on there is a pid namespace to fork
+    /// into.
+    pub(super) fn begin(order: Order, template: &Rc<TemplatePlan>, filters: &Rc<Filters>) -> Result<Self, Fault> {
         let (ours, theirs) = channel::pair()?;
-        let shell_plan = ShellPlan {
+        let plan = ShellPlan {
             limits: order.limits,
-            walls: plan.walls.clone(),
+            template: Rc::clone(template),
             mode: order.mode,
-            links: plan.links.clone(),
-            env: plan.env.clone().into_iter().collect(),
-            cgroups: order.cgroups,
+            alone: order.alone,
             scratch: order.scratch,
             agent: order.agent,
             sync: theirs,
-            filters: filters.clone(),
+            filters: Rc::clone(filters),
             main: order.main,
         };
-        let (pid, shell) = match fork_with(OWN_NAMESPACES)
-            .step("make the sandbox's namespaces")
-            .wall("namespaces")?
-        {
-            Forked::Child => crate::shell::run(shell_plan),
+        let forked = fork_with(OWN_NAMESPACES).step("make the sandbox's namespaces");
+        let (pid, shell) = match forked.wall("namespaces")? {
+            Forked::Child => crate::shell::run(plan),
             Forked::Parent { pid, pidfd } => (pid, pidfd),
         };
-        let cgroups = shell_plan.cgroups;
-        drop((shell_plan.sync, shell_plan.agent, shell_plan.scratch));
-        let ruleset = map_and_wait(pid, order.host_id, &ours);
-        if ruleset.is_err() {
-            rustix::process::pidfd_send_signal(&shell, rustix::process::Signal::KILL).ok();
-        }
-        Ok(Self {
+        let sandbox = Self {
             pid,
             shell,
-            ruleset: ruleset?,
-            cgroups,
             limits: order.limits,
-        })
-    }
-
-    /// Applies what is personal to a prepared sandbox: room for files, and the inputs.
-    pub(super) fn attach(&mut self, limits: Limits, names: &[String], trees: &[OwnedFd]) -> Result<(), Fault> {
-        let resize = (limits.scratch, limits.scratch_inodes) != (self.limits.scratch, self.limits.scratch_inodes);
-        self.limits = limits;
-        if !resize && names.is_empty() {
-            return Ok(());
+            alone: order.alone,
+            sync: Some(ours),
+            cgroups: Vec::new(),
+            ruleset: None,
+            is_open: false,
+            gates: Vec::new(),
+            claims: Vec::new(),
+        };
+        if let Err(error) = map_ids(pid, order.host_id).wall("ids") {
+            sandbox.kill();
+            return Err(error.into());
         }
-        let (ours, theirs) = channel::pair()?;
-        let shell = self.shell.as_fd();
-        match fork_with(0).step("fork a helper")? {
-            Forked::Child => {
-                let done = join_and_attach(shell, resize.then_some(&limits), names, trees);
-                let failed = done.err().map(|error| Failed::of(&error));
-                channel::send(&theirs, &failed, &[]).ok();
-                exit_now(0)
-            }
-            Forked::Parent { pid, .. } => {
-                drop(theirs);
-                let answer = channel::receive::<Option<Failed>>(&ours);
-                nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).ok();
-                match answer?.0 {
-                    None => Ok(()),
-                    Some(failed) => Err(failed.into_fault()),
-                }
-            }
+        Ok(sandbox)
+    }
+
+    /// The channel on which the shell tells how far it is, while it is being built.
+    pub(super) fn sync(&self) -> Option<&OwnedFd> {
+        self.sync.as_ref()
+    }
+
+    /// The groups are made: the shell joins them and builds the rest.
+    pub(super) fn go(&mut self, cgroups: Vec<OwnedFd>) -> Result<(), Fault> {
+        self.cgroups = cgroups;
+        let fds: Vec<_> = self.cgroups.iter().map(AsFd::as_fd).collect();
+        match &self.sync {
+            Some(sync) => Ok(channel::send_bytes(sync, b"go", &fds)?),
+            None => Err("the sandbox has its groups already".into()),
         }
     }
-}
 
-/// Gives the shell its one id, lets it go, and waits until it stands.
-fn map_and_wait(pid: i32, host_id: u32, sync: &OwnedFd) -> Result<Option<OwnedFd>, Fault> {
-    let let_go = map_ids(pid, &format!("{SANDBOX_ID} {host_id} 1")).wall("ids");
-    let let_go = let_go
-        .map_err(Fault::from)
-        .and_then(|()| Ok(channel::send_bytes(sync, b"go", &[])?));
-    // A shell that has failed before is gone by now; why it failed is what matters, not that it cannot be reached.
-    if let Err(error) = let_go
-        && !has_spoken(sync)
-    {
-        return Err(error);
+    /// What the shell says next. Waits if it has not said it yet.
+    pub(super) fn hear(&mut self) -> Progress {
+        let Some(sync) = &self.sync else {
+            return Progress::Ready;
+        };
+        match channel::receive_to_the_end::<FromShell>(sync) {
+            Ok((FromShell::Open, fds)) => {
+                self.ruleset = fds.into_iter().next();
+                self.is_open = true;
+                let gates = std::mem::take(&mut self.gates);
+                // A fork that is gone already needs no gate.
+                gates.iter().for_each(|gate| drop(self.let_in(gate)));
+                Progress::Open
+            }
+            Ok((FromShell::Ready, _)) => {
+                self.sync = None;
+                Progress::Ready
+            }
+            Ok((FromShell::Failed(failed), _)) => Progress::Failed(failed.into_fault()),
+            Err(_) => Progress::Failed("its first process ended while it was being built".into()),
+        }
     }
-    let (answer, fds) = channel::receive_to_the_end::<FromShell>(sync)?;
-    match answer {
-        FromShell::Ready => Ok(fds.into_iter().next()),
-        FromShell::Failed(failed) => Err(failed.into_fault()),
+
+    /// One more gate, for one fork: its end of it.
+    pub(super) fn gate(&mut self) -> Result<OwnedFd, StepError> {
+        let (ours, theirs) = channel::pair()
+            .map_err(|_| rustix::io::Errno::MFILE)
+            .step("make a gate")?;
+        if self.is_open {
+            self.let_in(&ours)?;
+        } else {
+            self.gates.push(ours);
+        }
+        Ok(theirs)
+    }
+
+    fn let_in(&self, gate: &OwnedFd) -> Result<(), StepError> {
+        let enter = Enter {
+            magic: MAGIC,
+            has_ruleset: u32::from(self.ruleset.is_some()),
+        };
+        let fds: Vec<_> = self.cgroups.iter().chain(&self.ruleset).map(AsFd::as_fd).collect();
+        channel::send_bytes(gate, bytes_of(&enter), &fds)
+            .map_err(|_| rustix::io::Errno::PIPE)
+            .step("open a gate")
+    }
+
+    /// Applies what is personal to a ready sandbox: room for files, and the inputs.
+    pub(super) fn attach(&mut self, asked: &Attach) -> Result<(), Fault> {
+        let room = |limits: &Limits| (limits.scratch, limits.scratch_inodes);
+        let resize = room(&asked.limits) != room(&self.limits);
+        self.limits = asked.limits;
+        if resize || !asked.names.is_empty() {
+            attach::run(self.shell.as_fd(), asked, resize)?;
+        }
+        Ok(())
+    }
+
+    /// It will not be ready: nobody waits for its words any more, and who waits at a gate is sent away.
+    pub(super) fn give_up(&mut self) {
+        self.kill();
+        self.sync = None;
+        self.gates.clear();
+    }
+
+    /// Ends its first process, and with it all others.
+    pub(super) fn kill(&self) {
+        // One that is gone already is reaped next.
+        rustix::process::pidfd_send_signal(&self.shell, rustix::process::Signal::KILL).ok();
     }
 }
 
-fn has_spoken(sync: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(sync, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-}
-
-fn map_ids(pid: i32, map: &str) -> Result<(), StepError> {
+/// Gives the shell its one id.
+fn map_ids(pid: i32, host_id: u32) -> Result<(), StepError> {
+    let map = format!("{SANDBOX_ID} {host_id} 1");
     fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
-    fs::write(format!("/proc/{pid}/gid_map"), map).step("map the group")?;
-    fs::write(format!("/proc/{pid}/uid_map"), map).step("map the user")
-}
-
-/// In a helper: from the spawner into the sandbox's mounts. The sandbox itself has no power to mount any more.
-fn join_and_attach(
-    shell: rustix::fd::BorrowedFd<'_>,
-    resize: Option<&Limits>,
-    names: &[String],
-    trees: &[OwnedFd],
-) -> Result<(), StepError> {
-    join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
-        .step("join the sandbox")
-        .wall("namespaces")?;
-    crate::shell::become_user()?;
-    if let Some(limits) = resize {
-        let options = format!(
-            "size={},nr_inodes={}",
-            limits.scratch.get(),
-            limits.scratch_inodes.get()
-        );
-        mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options)
-            .step("resize the scratch files")?;
-    }
-    unseal_inputs()?;
-    for (name, tree) in names.iter().zip(trees) {
-        let place = Path::new("/data/input").join(name);
-        fs::write(&place, "").step(&format!("make room for the input {name}"))?;
-        attach(tree.as_fd(), &place).step(&format!("mount the input {name}"))?;
-    }
-    seal_inputs()
+    fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the group")?;
+    fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the user")
 }

@@ -1,4 +1,4 @@
-//! The three datagrams between a spawner and its zygote, as plain structs. No crate, no allocation, no std.
+//! The datagrams between a spawner, its zygote and a fork at its gate, as plain structs. No crate, no allocation, no std.
 //!
 //! Compiled into both ends: this crate, and the library that a zygote loads. Both come from one build.
 
@@ -10,13 +10,23 @@ pub(crate) const MAX_FDS: usize = 16;
 pub(crate) const MAX_RLIMITS: usize = 16;
 pub(crate) const MAX_FILTER_BYTES: usize = 32 << 10;
 
-/// Descriptors beside a [`ForkRequest`], in this order; cgroup membership files follow.
+/// Descriptors beside a [`ForkRequest`], in this order.
 pub(crate) const FD_SHELL: usize = 0;
 pub(crate) const FD_CONTROL: usize = 1;
 pub(crate) const FD_STDOUT: usize = 2;
 pub(crate) const FD_STDERR: usize = 3;
-pub(crate) const FD_RULESET: usize = 4;
-pub(crate) const FD_CGROUPS: usize = 5;
+/// Where the fork waits until its sandbox stands.
+pub(crate) const FD_GATE: usize = 4;
+pub(crate) const REQUEST_FDS: usize = 5;
+
+/// Spawner to a fork, through its gate: enter. Beside it: cgroup membership files, and last the Landlock ruleset,
+/// which is there unless `has_ruleset` is zero because that wall is off.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Enter {
+    pub magic: u32,
+    pub has_ruleset: u32,
+}
 
 /// Spawner to zygote, once: the filters that every fork will wear. Zero lengths only when the wall is off.
 #[derive(Clone, Copy, Debug)]

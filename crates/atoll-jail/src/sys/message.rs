@@ -1,6 +1,6 @@
 //! Datagrams with descriptors, by hand: the zygote library's end of the talk with its spawner. No std.
 
-use super::fork_wire::{FD_CONTROL, FD_RULESET, FD_STDERR, FD_STDOUT, MAX_FDS};
+use super::fork_wire::{FD_CONTROL, FD_STDERR, FD_STDOUT, MAX_FDS};
 use super::lockdown::{Failed, open_read};
 use super::raw::{call, nr, number_call};
 use core::ffi::c_int;
@@ -129,11 +129,11 @@ pub fn write_zero(fd: c_int) -> Result<usize, c_int> {
 }
 
 /// 0 = /dev/null, 1 and 2 = the pipes, 3 = the control socket, 4 = the ruleset (returned); all others closed.
-pub fn lay_descriptors(fds: &[c_int]) -> Result<c_int, c_int> {
+pub fn lay_descriptors(fds: &[c_int], ruleset: c_int) -> Result<c_int, c_int> {
     let null = open_read(c"/dev/null")?;
     // High numbers first, so that laying one cannot overwrite another that is still to be laid.
     const BASE: usize = 200;
-    let sources = [null, fds[FD_STDOUT], fds[FD_STDERR], fds[FD_CONTROL], fds[FD_RULESET]];
+    let sources = [null, fds[FD_STDOUT], fds[FD_STDERR], fds[FD_CONTROL], ruleset];
     for (index, fd) in sources.iter().enumerate() {
         number_call(nr::DUP3, [fd.cast_unsigned() as usize, BASE + index, 0o2_000_000, 0, 0])?;
     }
@@ -143,6 +143,16 @@ pub fn lay_descriptors(fds: &[c_int]) -> Result<c_int, c_int> {
     }
     number_call(nr::CLOSE_RANGE, [5, u32::MAX as usize, 0, 0, 0])?;
     Ok(4)
+}
+
+/// Tells the engine that every wall is up, as a frame: from now on they can be read back.
+pub fn tell_locked(control: c_int) -> Result<usize, c_int> {
+    const BODY: &[u8] = b"{\"type\":\"locked\"}";
+    let mut frame = [0u8; 4 + BODY.len()];
+    frame[0] = BODY.len() as u8;
+    frame[4..].copy_from_slice(BODY);
+    // SAFETY: `frame` outlives the call and is as long as said.
+    unsafe { call(nr::WRITE, [control.cast_unsigned() as usize, frame.as_ptr() as usize, frame.len(), 0, 0]) }
 }
 
 /// Tells the engine which step failed, as the frame that it expects. Best effort: the process ends anyway.

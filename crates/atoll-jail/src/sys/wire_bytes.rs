@@ -1,12 +1,13 @@
 //! The plain structs of [`super::fork_wire`] as bytes, on the spawner's side.
 
-use super::fork_wire::{Arm, ForkReply, ForkRequest};
+use super::fork_wire::{Arm, Enter, ForkReply, ForkRequest};
 
 /// Structs of integers without padding: every bit pattern is a value, every byte is initialised.
 pub(crate) trait Plain: Copy {}
 impl Plain for Arm {}
 impl Plain for ForkRequest {}
 impl Plain for ForkReply {}
+impl Plain for Enter {}
 
 pub(crate) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     // SAFETY: `Plain` structs have no padding, so all their bytes are initialised; the slice borrows `value`.
@@ -24,5 +25,6 @@ pub(crate) fn view<T: Plain>(bytes: &[u8]) -> Option<T> {
 const _: () = {
     assert!(size_of::<Arm>() == 20);
     assert!(size_of::<ForkReply>() == 20);
+    assert!(size_of::<Enter>() == 8);
     assert!(size_of::<ForkRequest>() == 16 + 24 * super::fork_wire::MAX_RLIMITS);
 };

@@ -112,7 +112,7 @@ impl Zygote {
             number_call(nr::EXIT_GROUP, [0; 5]).map_err(|e| Failed { step: 9, errno: e })?;
         }
         let request: ForkRequest = message::view(&bytes[..length]).ok_or(Failed { step: 10, errno: EPROTO })?;
-        if request.magic != MAGIC || count < FD_CGROUPS {
+        if request.magic != MAGIC || count < REQUEST_FDS {
             return Err(Failed { step: 10, errno: EPROTO });
         }
         let forked = self.fork_into(fds[FD_SHELL]);
@@ -189,13 +189,14 @@ impl Zygote {
     /// In the child: from the zygote's world into the sandbox, then every wall. Ends the process on any failure.
     fn enter(&self, request: &ForkRequest, fds: &[c_int]) {
         if let Err(failed) = self.try_enter(request, fds) {
-            message::tell_failure(if failed.step < 17 { fds[FD_CONTROL] } else { CONTROL }, failed);
+            message::tell_failure(if failed.step < 17 || failed.step == 29 { fds[FD_CONTROL] } else { CONTROL }, failed);
             number_call(nr::EXIT_GROUP, [111, 0, 0, 0, 0]).ok();
         }
     }
 
     fn try_enter(&self, request: &ForkRequest, fds: &[c_int]) -> Result<(), Failed> {
-        for cgroup in &fds[FD_CGROUPS..] {
+        let (groups, ruleset) = step(29, wait_at_gate(fds[FD_GATE]))?;
+        for cgroup in groups.iter().take_while(|fd| **fd >= 0) {
             step(14, message::write_zero(*cgroup))?;
         }
         let shell = fds[FD_SHELL].cast_unsigned() as usize;
@@ -203,15 +204,33 @@ impl Zygote {
         step(16, number_call(nr::SETRESGID, [SANDBOX_ID; 5]))?;
         step(16, number_call(nr::SETRESUID, [SANDBOX_ID; 5]))?;
         step(16, number_call(nr::SETSID, [0; 5]))?;
-        let ruleset = step(17, message::lay_descriptors(fds))?;
+        let ruleset = step(17, message::lay_descriptors(fds, ruleset))?;
         step(18, change_dir())?;
         step(19, unblock_child_signals())?;
         let limits: &[Rlimit] = &request.rlimits[..(request.rlimit_count as usize).min(MAX_RLIMITS)];
         let filters = [&self.final_filter[..self.final_bytes]];
         lock_down(&Lock { off: self.off, ruleset, filters: &filters, rlimits: limits, expendable: true })?;
         number_call(nr::CLOSE, [ruleset.cast_unsigned() as usize, 0, 0, 0, 0]).ok();
+        step(30, message::tell_locked(CONTROL))?;
         Ok(())
     }
+}
+
+/// Sleeps until the sandbox stands. Returns its cgroups (the rest of the list is -1) and its ruleset; where that wall
+/// is off, any descriptor keeps its place. A gate that closes means that there will be no sandbox.
+fn wait_at_gate(gate: c_int) -> Result<([c_int; MAX_FDS], c_int), c_int> {
+    let mut bytes = [0u8; size_of::<Enter>()];
+    let mut fds = [-1; MAX_FDS];
+    let (length, count) = message::receive(gate, &mut bytes, &mut fds)?;
+    let enter: Enter = message::view(&bytes[..length]).ok_or(EPROTO)?;
+    if enter.magic != MAGIC {
+        return Err(EPROTO);
+    }
+    let mut groups = [-1; MAX_FDS];
+    let members = count.saturating_sub(usize::from(enter.has_ruleset != 0));
+    groups[..members].copy_from_slice(&fds[..members]);
+    let ruleset = if enter.has_ruleset != 0 && count > 0 { fds[members] } else { gate };
+    Ok((groups, ruleset))
 }
 
 fn change_dir() -> Result<usize, c_int> {

@@ -1,0 +1,62 @@
+//! What is personal, laid into a standing sandbox by a helper process that joins its mounts: room for files, inputs.
+
+use super::Fault;
+use crate::channel;
+use crate::root::attach;
+use crate::shell::{Failed, become_user, seal_inputs, unseal_inputs};
+use crate::step::{OfWall, Step, StepError};
+use crate::sys::process::{Forked, exit_now, fork_with, join_namespaces};
+use atoll_core::Limits;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::mount::{MountFlags, mount_remount};
+use std::fs;
+use std::path::Path;
+
+/// What a claim asks of a sandbox's mounts.
+pub(super) struct Attach {
+    pub(super) limits: Limits,
+    pub(super) names: Vec<String>,
+    pub(super) trees: Vec<OwnedFd>,
+}
+
+/// Does it and waits. The sandbox itself has no power to mount any more.
+pub(super) fn run(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), Fault> {
+    let (ours, theirs) = channel::pair()?;
+    match fork_with(0).step("fork a helper")? {
+        Forked::Child => {
+            let done = join_and_attach(shell, asked, resize);
+            let failed = done.err().map(|error| Failed::of(&error));
+            channel::send(&theirs, &failed, &[]).ok();
+            exit_now(0)
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let answer = channel::receive::<Option<Failed>>(&ours);
+            nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).ok();
+            match answer?.0 {
+                None => Ok(()),
+                Some(failed) => Err(failed.into_fault()),
+            }
+        }
+    }
+}
+
+fn join_and_attach(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), StepError> {
+    join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .step("join the sandbox")
+        .wall("namespaces")?;
+    become_user()?;
+    if resize {
+        let (bytes, inodes) = (asked.limits.scratch.get(), asked.limits.scratch_inodes.get());
+        let options = format!("size={bytes},nr_inodes={inodes}");
+        mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options)
+            .step("resize the scratch files")?;
+    }
+    unseal_inputs()?;
+    for (name, tree) in asked.names.iter().zip(&asked.trees) {
+        let place = Path::new("/data/input").join(name);
+        fs::write(&place, "").step(&format!("make room for the input {name}"))?;
+        attach(tree.as_fd(), &place).step(&format!("mount the input {name}"))?;
+    }
+    seal_inputs()
+}
