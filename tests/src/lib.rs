@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 pub mod census;
 pub mod e2b;
+pub mod events;
 pub mod fuzz_bodies;
 pub mod guest;
 mod place;

@@ -81,6 +81,24 @@ impl Server {
         self.send_as(&self.key, method, path, body)
     }
 
+    /// Sends a body of JSON with the first key.
+    pub fn json(&self, method: &str, path: &str, body: &serde_json::Value) -> Result<Answer> {
+        self.send(method, path, Some(&body.to_string()))
+    }
+
+    /// Makes a key by the API.
+    pub fn new_key(&self, request: &serde_json::Value) -> Result<String> {
+        let made = self.json("POST", "/v1/keys", request)?.json()?;
+        Ok(made["key"].as_str().context("no key")?.to_owned())
+    }
+
+    /// Makes a sandbox and returns its id.
+    pub fn sandbox(&self, request: &serde_json::Value) -> Result<String> {
+        let made = self.json("POST", "/v1/sandboxes", request)?;
+        ensure!(made.status == 201, "{}", made.text());
+        Ok(made.json()?["id"].as_str().context("no id")?.to_owned())
+    }
+
     pub fn send_as(&self, key: &str, method: &str, path: &str, body: Option<&str>) -> Result<Answer> {
         let mut head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
@@ -96,6 +114,18 @@ impl Server {
             ));
         }
         self.raw(format!("{head}\r\n{}", body.unwrap_or_default()).as_bytes())
+    }
+
+    /// Sends any body with the first key.
+    pub fn bytes(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Result<Answer> {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nX-API-KEY: {}\r\nContent-Type: {kind}\r\n\
+             Content-Length: {}\r\n\r\n",
+            self.api,
+            self.key,
+            body.len()
+        );
+        self.raw(&[head.as_bytes(), body].concat())
     }
 
     /// Sends these bytes and reads one answer.

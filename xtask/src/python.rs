@@ -31,12 +31,24 @@ const E2B: Suite = Suite {
     venv: "xtask-e2b",
 };
 
+const OPENAPI: Suite = Suite {
+    dir: "tests/compat/openapi",
+    tests: ".",
+    list: "requirements.txt",
+    venv: "xtask-openapi",
+};
+
 pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
     KERNEL.run(project)
 }
 
 pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
     E2B.run(project)
+}
+
+/// Requests that are made from the description of the API.
+pub(crate) fn run_description_tests(project: &Project) -> Result<()> {
+    OPENAPI.run(project)
 }
 
 impl Suite {

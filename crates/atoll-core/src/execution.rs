@@ -67,6 +67,8 @@ pub struct OutputFile {
     pub media_type: String,
     /// Where the caller finds its bytes; `null` if they were not saved.
     pub saved: Option<String>,
+    /// Its bytes in base64, in an answer of a server that was asked for them.
+    pub content: Option<String>,
 }
 
 /// Output files that did not come back: how many, and why. The list names the first hundred.

@@ -10,6 +10,10 @@ quantity!(
     BodyBytes, "body size", KIB, GIB, read_bytes, show_bytes, "`10MiB`"
 );
 quantity!(
+    /// Bytes of all input files of one request.
+    InputBytes, "input size", KIB, 1024 * GIB, read_bytes, show_bytes, "`1GiB`"
+);
+quantity!(
     /// How long one step of a connection may take.
     TimeoutMillis, "timeout", 100, 3_600_000, read_millis, show_millis, "`10s` or `5m`"
 );

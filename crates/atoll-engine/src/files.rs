@@ -158,6 +158,7 @@ fn copy(path: &str, fd: OwnedFd, out: Option<&mut OutDir>, room: Room) -> Result
         sha256,
         media_type: media_type(path, &head).to_owned(),
         saved: None,
+        content: None,
     };
     Ok((file, saving.map(Saving::finish)))
 }
@@ -186,7 +187,7 @@ impl<'a> Saving<'a> {
 }
 
 /// A path below the caller's directory, whatever the sandbox called its file. `None` if nothing is left of it.
-fn safe_path(path: &str) -> Option<PathBuf> {
+pub fn safe_path(path: &str) -> Option<PathBuf> {
     let mut safe = PathBuf::new();
     for part in path.split('/').filter(|part| !part.is_empty()) {
         if part == "." || part == ".." {

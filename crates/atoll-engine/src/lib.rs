@@ -30,14 +30,14 @@ pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};
-pub use files::{FilesError, SavedFiles};
+pub use files::{FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
 pub use node::{Ended, Node, NodeConfig, NodeError};
-pub use out_dir::{OutDir, OutError};
+pub use out_dir::{OutDir, OutError, Target};
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 pub use trial::try_out;

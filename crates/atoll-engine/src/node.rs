@@ -12,7 +12,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, watch};
+
+/// How long the end of a build is waited for.
+const BUILD_ENDS: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -77,6 +80,8 @@ pub struct Node {
     sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
     ended: Mutex<HashMap<SandboxId, Arc<Ended>>>,
     room: Arc<Semaphore>,
+    /// Templates that are being opened or built on threads of their own.
+    building: watch::Sender<usize>,
 }
 
 impl Node {
@@ -88,6 +93,7 @@ impl Node {
             sessions: Mutex::default(),
             ended: Mutex::default(),
             room: Arc::new(Semaphore::new(room)),
+            building: watch::Sender::new(0),
             config,
         })
     }
@@ -101,7 +107,13 @@ impl Node {
 
     async fn start_pool(&self, name: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
         let (store, wanted) = (self.store.clone(), name.to_owned());
-        let built = tokio::task::spawn_blocking(move || store.ensure(&wanted, progress.as_ref())).await;
+        let building = Building::begin(&self.building);
+        let work = move || {
+            let built = store.ensure(&wanted, progress.as_ref());
+            drop(building);
+            built
+        };
+        let built = tokio::task::spawn_blocking(work).await;
         let template = built.map_err(|_| NodeError::Stopping)??;
         let config = EngineConfig {
             home: self.config.home.clone(),
@@ -197,6 +209,11 @@ impl Node {
         open.collect()
     }
 
+    /// The data directory.
+    pub fn home(&self) -> &std::path::Path {
+        &self.config.home
+    }
+
     pub fn templates(&self) -> &TemplateStore {
         &self.store
     }
@@ -214,6 +231,26 @@ impl Node {
         for pool in pools.iter().filter_map(|open| open.get()) {
             pool.engine().stop().await;
         }
+        // The installer of a build is ended within half a second; what it began is removed then.
+        let mut building = self.building.subscribe();
+        let done = building.wait_for(|count| *count == 0);
+        tokio::time::timeout(BUILD_ENDS, done).await.ok();
+    }
+}
+
+/// Counted while it lives, also when nobody waits for the build any more.
+struct Building(watch::Sender<usize>);
+
+impl Building {
+    fn begin(count: &watch::Sender<usize>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Building {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::api::native::{healthz, readyz};
 use crate::api::{ApiError, AppState};
+use crate::http::check_host;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -17,6 +19,7 @@ pub(crate) fn router(state: AppState) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .fallback(async || ApiError::not_found("path"))
+        .layer(from_fn_with_state(state.clone(), check_host))
         .with_state(state)
 }
 

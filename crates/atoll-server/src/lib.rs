@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod ready;
 pub mod sandboxes;
 mod server;
+mod spool;
 pub mod store;
 
 pub use api::{ApiError, AppState, ErrorCode};

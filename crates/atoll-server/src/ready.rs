@@ -39,6 +39,12 @@ impl Readiness {
         });
     }
 
+    /// Waits until the server stops: what would go on for ever ends then.
+    pub async fn draining(&self) {
+        let mut watch = self.0.subscribe();
+        watch.wait_for(|ready| *ready == Ready::Draining).await.ok();
+    }
+
     /// Waits until the server can make sandboxes, or never will.
     pub async fn settled(&self) -> Ready {
         let mut watch = self.0.subscribe();

@@ -11,11 +11,13 @@ use crate::store::{SandboxRecord, Store, Usage};
 use atoll_core::execution::Execution;
 use atoll_core::service::SandboxState;
 use atoll_core::{EndReason, Limits, SandboxId, Tier};
-use atoll_engine::session::{LifeSpec, Rule, Session, SessionError};
+use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError};
 use atoll_engine::{Input, Node, NodeError, Origin, Request, SandboxSpec, Sink};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tracing::Instrument;
 
 /// A sandbox that is asked for.
 #[derive(Clone, Debug)]
@@ -27,8 +29,24 @@ pub struct Wish {
     pub inputs: Vec<Input>,
     pub metadata: BTreeMap<String, String>,
     pub rule: Rule,
+    /// `None`: as long as the server allows.
+    pub longest: Option<Duration>,
     pub pause_at_end: bool,
     pub max_executions: Option<u64>,
+}
+
+/// What is still known of a sandbox that has ended.
+#[derive(Clone, Debug)]
+pub struct Past {
+    pub id: SandboxId,
+    pub template: String,
+    pub created: Timestamp,
+    pub ended: Timestamp,
+    pub reason: EndReason,
+    pub metadata: BTreeMap<String, String>,
+    pub executions: u64,
+    /// Gone with the process that saw them.
+    pub events: Option<Arc<EventLog>>,
 }
 
 /// A new sandbox, and what its maker may still make.
@@ -36,6 +54,17 @@ pub struct Wish {
 pub struct Made {
     pub session: Arc<Session>,
     pub rate: Option<Rate>,
+}
+
+/// A sandbox whose owner has not heard of it yet.
+struct Unheard(Option<Made>);
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        if let Some(made) = &self.0 {
+            made.session.end(EndReason::Closed);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -73,8 +102,21 @@ impl Sandboxes {
         &self.node
     }
 
-    /// Makes a sandbox for a caller who may have one.
+    /// Makes a sandbox for a caller who may have one. A caller who goes away before it hears of it gets none.
     pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+        let (tell, heard) = oneshot::channel();
+        let (all, caller) = (Arc::clone(self), caller.clone());
+        let work = async move {
+            let made = all.make(&caller, wish).await;
+            // Nobody waits any more: what is dropped ends.
+            tell.send(made.map(|made| Unheard(Some(made)))).ok();
+        };
+        tokio::spawn(work.in_current_span());
+        let mut made = heard.await.map_err(|_| ApiError::internal())??;
+        made.0.take().ok_or_else(ApiError::internal)
+    }
+
+    async fn make(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
         let began = Instant::now();
         let template = wish.template.unwrap_or_else(|| self.template.clone());
         if !self.has_template(&template) {
@@ -94,7 +136,7 @@ impl Sandboxes {
             owner: caller.tenant.to_string(),
             metadata: wish.metadata,
             rule: wish.rule,
-            longest: self.longest,
+            longest: wish.longest.unwrap_or(self.longest).min(self.longest),
             pause_at_end: wish.pause_at_end,
             max_executions: wish.max_executions,
         };
@@ -167,6 +209,18 @@ impl Sandboxes {
         }
     }
 
+    /// Counts bytes of files that a caller has moved.
+    pub async fn moved(&self, caller: &Caller, bytes_in: u64, bytes_out: u64) {
+        if bytes_in > 0 || bytes_out > 0 {
+            let more = Usage {
+                bytes_in,
+                bytes_out,
+                ..Usage::default()
+            };
+            self.used(caller, more).await;
+        }
+    }
+
     /// Refuses work of a key that has used up its day.
     pub fn check_day(&self, caller: &Caller) -> Result<(), ApiError> {
         self.quotas.check_day(caller, Timestamp::now())
@@ -177,6 +231,41 @@ impl Sandboxes {
         self.node
             .find(id)
             .filter(|session| session.spec.owner == *caller.tenant)
+    }
+
+    /// One of the caller's tenant that this process has seen off. The store hears of it a moment later.
+    pub fn just_ended(&self, caller: &Caller, id: &SandboxId) -> Option<Past> {
+        let ended = self.node.find_ended(id).filter(|ended| ended.owner == *caller.tenant)?;
+        Some(Past {
+            id: id.clone(),
+            template: ended.template.clone(),
+            created: ended.created.into(),
+            ended: ended.ended.into(),
+            reason: ended.reason,
+            metadata: ended.metadata.clone(),
+            executions: ended.executions,
+            events: Some(Arc::clone(&ended.events)),
+        })
+    }
+
+    /// One of the caller's tenant that is gone, for as long as it is remembered: by this process, else by the store.
+    pub async fn find_past(&self, caller: &Caller, id: &SandboxId) -> Result<Option<Past>, ApiError> {
+        if let Some(past) = self.just_ended(caller, id) {
+            return Ok(Some(past));
+        }
+        let record = self.store.find_sandbox(&caller.tenant, id).await?;
+        Ok(record.and_then(|record| {
+            Some(Past {
+                id: record.id,
+                template: record.template,
+                created: record.created,
+                ended: record.ended?,
+                reason: record.reason?,
+                metadata: record.metadata,
+                executions: record.usage.executions,
+                events: None,
+            })
+        }))
     }
 
     /// Whoever owns it: for requests that show the sandbox's own token.

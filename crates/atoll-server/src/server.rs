@@ -10,6 +10,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::ready::{Readiness, Ready};
 use crate::sandboxes::Sandboxes;
+use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin};
 use atoll_core::Tier;
@@ -65,6 +66,7 @@ impl Server {
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
         let lock = lock(home)?;
+        Spool::new(home).sweep();
         let lost = store.end_lost_sandboxes().await?;
         if lost > 0 {
             tracing::warn!(
@@ -150,6 +152,7 @@ pub(crate) async fn share(
     let limits = Limits::new(&settings);
     limits.load(&store, Timestamp::now()).await?;
     let metrics = Metrics::default();
+    let spool = Spool::new(node.home());
     let sandboxes = Sandboxes::new(
         node,
         store.clone(),
@@ -166,6 +169,7 @@ pub(crate) async fn share(
     );
     Ok(AppState::new(Shared {
         sandboxes,
+        spool,
         e2b,
         keys: KeyRing::load(&store).await?,
         limits,

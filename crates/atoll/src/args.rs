@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Make, list and revoke keys; also while a server runs
     Keys(KeysArgs),
+    /// List, show and end sandboxes of a server
+    Sandbox(SandboxArgs),
 }
 
 impl Command {
@@ -41,6 +43,11 @@ impl Command {
             Self::Keys(args) => match &args.command {
                 KeysCommand::Create(args) => args.json,
                 KeysCommand::List { json } | KeysCommand::Revoke { json, .. } => *json,
+            },
+            Self::Sandbox(args) => match &args.command {
+                SandboxCommand::Ls { json, .. }
+                | SandboxCommand::Show { json, .. }
+                | SandboxCommand::Kill { json, .. } => *json,
             },
         }
     }
@@ -92,13 +99,13 @@ pub(crate) struct RunArgs {
     /// Policy name or file (planned)
     #[arg(long)]
     pub(crate) policy: Option<String>,
-    /// Template to run in
-    #[arg(long, default_value = "python-data")]
-    pub(crate) template: String,
+    /// Template to run in [default: python-data; with --server the server's own]
+    #[arg(long)]
+    pub(crate) template: Option<String>,
     /// Print one JSON object instead of the code's output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Run on a server instead of here
+    /// Run on a server instead of here; its key is ATOLL_API_KEY, or the first key of a server on this machine
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }
@@ -240,4 +247,43 @@ pub(crate) struct CreateKeyArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    #[command(subcommand)]
+    pub(crate) command: SandboxCommand,
+    /// The server; its key is ATOLL_API_KEY, or the first key of a server on this machine
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "ATOLL_SERVER",
+        default_value = "http://127.0.0.1:7070"
+    )]
+    pub(crate) server: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SandboxCommand {
+    /// List sandboxes of the key's tenant, newest first
+    Ls {
+        /// Those that ended in the last 24 hours, too
+        #[arg(long)]
+        all: bool,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one sandbox; after its end with the reason, for 24 hours
+    Show {
+        id: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// End a sandbox now
+    Kill {
+        id: String,
+        #[arg(long)]
+        json: bool,
+    },
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bar;
+mod client;
 mod commands;
 mod output;
 mod printer;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Keys(args) => commands::keys::run(args),
+        Command::Sandbox(args) => commands::sandbox::run(args),
     };
     ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure, json)) as u8)
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 fn ask(server: &Server, path: &str) -> Result<Answer> {
     let mut connection = connect(server.admin)?;
-    connection.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())?;
+    connection.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())?;
     Answer::read(&mut connection)
 }
 

@@ -7,4 +7,5 @@ mod drain;
 mod keys;
 mod kill;
 mod logs;
+mod native;
 mod settings;

@@ -73,6 +73,13 @@ impl EventLog {
         self.so_far(number)
     }
 
+    /// The numbers of the oldest kept event and of the newest.
+    pub fn span(&self) -> (u64, u64) {
+        let kept = lock(&self.kept);
+        let oldest = kept.front().map_or(1, |event| event.number);
+        (oldest, *self.newest.borrow())
+    }
+
     /// Every kept event after `number`, without waiting.
     pub fn so_far(&self, number: u64) -> Vec<SandboxEvent> {
         lock(&self.kept)
@@ -104,5 +111,6 @@ mod tests {
         }
         let kept = log.so_far(0);
         assert_eq!((kept.len(), kept[0].number), (KEPT, 6));
+        assert_eq!(log.span(), (6, KEPT as u64 + 5));
     }
 }

@@ -182,6 +182,13 @@ impl Session {
         }
     }
 
+    /// Executions that have not ended, those that wait for their turn included.
+    pub fn running(&self) -> Vec<ExecutionId> {
+        let mut running: Vec<ExecutionId> = lock(&self.life).running.keys().cloned().collect();
+        running.sort();
+        running
+    }
+
     /// The reins of a running execution.
     pub fn control(&self, execution: &ExecutionId) -> Option<Control> {
         lock(&self.life).running.get(execution).cloned()

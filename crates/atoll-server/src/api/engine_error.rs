@@ -3,7 +3,7 @@
 use super::{ApiError, ErrorCode};
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::session::{Refused, SessionError};
-use atoll_engine::{EngineError, JailError};
+use atoll_engine::{EngineError, InputError, JailError};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
@@ -14,6 +14,10 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Jail(JailError::NoWall { fix, .. }) => {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
+            }
+            EngineError::Input(input) if is_about_a_path(input) => {
+                tracing::error!(error = %crate::chain(&error), "an input could not be handed over");
+                Self::new(ErrorCode::Internal, "an input could not be handed over")
             }
             EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => {
                 Self::new(ErrorCode::InvalidRequest, error.to_string())
@@ -26,6 +30,21 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::Internal, "the sandbox could not do it")
             }
         }
+    }
+}
+
+/// Names a file of the host, which is ours: a caller gave bytes.
+fn is_about_a_path(error: &InputError) -> bool {
+    match error {
+        InputError::Directory { .. }
+        | InputError::NotAFile { .. }
+        | InputError::Unreadable { .. }
+        | InputError::Spool { .. } => true,
+        InputError::EmptyName
+        | InputError::NotPlain { .. }
+        | InputError::LongName { .. }
+        | InputError::Twice { .. }
+        | InputError::TooMany { .. } => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading requests: JSON bodies, path and query, each refused with a clear sentence when it is not what was asked for.
 
+use super::object::Object;
 use super::{ApiError, AppState, ErrorCode};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -19,10 +20,14 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        check_media(request.headers())?;
-        let bytes = whole_body(request, state).await?;
-        parse(&bytes).map(Self)
+        read_json(request, state).await.map(Self)
     }
+}
+
+pub(crate) async fn read_json<T: DeserializeOwned>(request: Request, state: &AppState) -> Result<T, ApiError> {
+    check_media(request.headers())?;
+    let bytes = whole_body(request, state).await?;
+    parse(&bytes)
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -96,14 +101,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let malformed = |why: String| ApiError::new(ErrorCode::MalformedJson, why);
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
-    // Our types would also take a list of their values, without names; nobody means that.
-    if text.trim_start().starts_with('[') {
-        return Err(ApiError::invalid("the body must be a JSON object"));
-    }
-    serde_json::from_str(text).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => ApiError::invalid(error.to_string()),
-        _ => malformed(format!("the body is not JSON: {error}")),
-    })
+    serde_json::from_str::<Object<T>>(text)
+        .map(|body| body.0)
+        .map_err(|error| match error.classify() {
+            serde_json::error::Category::Data => ApiError::invalid(error.to_string()),
+            _ => malformed(format!("the body is not JSON: {error}")),
+        })
 }
 
 /// Parameters of the path. One that cannot be read names nothing that exists.

@@ -4,16 +4,20 @@
 //! route, panics, its access class, the handler. A dialect is a folder: `routes` (the table and handlers), `wire` (its types),
 //! `convert` (to and from ours), `error` (its shape of errors).
 
+mod counted;
 pub mod e2b;
 mod engine_error;
 mod error;
 mod extract;
+mod gentle;
 pub mod native;
+pub mod object;
 mod openapi;
 mod page;
 pub(crate) mod state;
 pub mod table;
 
+pub(crate) use counted::Counted;
 pub use error::{ApiError, ErrorCode};
 pub use extract::{Json, Path, Query};
 pub use openapi::document;
@@ -21,10 +25,12 @@ pub use state::AppState;
 
 use crate::http::{check_host, check_origin, cors, observe};
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::from_fn_with_state;
-use axum::response::IntoResponse;
-use table::Route;
+use axum::response::{IntoResponse, Response};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+use table::{Dialect, Route};
 
 /// Every route of every dialect.
 pub fn routes() -> Vec<Route> {
@@ -43,6 +49,9 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
     let router = table::build(routes, &state)
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_method);
+    // What is read whole by its extractor; streams have bounds of their own.
+    let most = usize::try_from(state.settings.max_body_bytes.get()).unwrap_or(usize::MAX);
+    let router = router.layer(DefaultBodyLimit::max(most));
     // The last layer is the outermost.
     let router = router.layer(from_fn_with_state(state.clone(), e2b::ports_by_host));
     cors(router, &state.settings)
@@ -52,16 +61,31 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
         .with_state(state)
 }
 
-async fn unknown_path() -> ApiError {
-    ApiError::not_found("path").hint("/docs shows what there is")
+async fn unknown_path(request: Request) -> Response {
+    let error = ApiError::not_found("path").hint("/docs shows what there is");
+    table::spoken(dialect_of(request.uri().path()), error.into_response())
 }
 
-async fn unknown_method(request: Request) -> impl IntoResponse {
-    ApiError::new(
+/// A path that nobody has belongs to the dialect whose paths begin like it.
+fn dialect_of(path: &str) -> Dialect {
+    fn first(path: &str) -> &str {
+        path.trim_start_matches('/').split('/').next().unwrap_or_default()
+    }
+    static FIRST: LazyLock<HashMap<&'static str, Dialect>> = LazyLock::new(|| {
+        let all = routes().into_iter().rev();
+        all.map(|route| (first(route.path), route.dialect)).collect()
+    });
+    FIRST.get(first(path)).copied().unwrap_or(Dialect::Native)
+}
+
+async fn unknown_method(request: Request) -> Response {
+    let dialect = dialect_of(request.uri().path());
+    let error = ApiError::new(
         ErrorCode::MethodNotAllowed,
         format!("the method {} is not known here", request.method()),
     )
-    .hint("the header Allow says which methods are")
+    .hint("the header Allow says which methods are");
+    table::spoken(dialect, error.into_response())
 }
 
 #[cfg(test)]

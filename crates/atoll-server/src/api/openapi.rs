@@ -17,6 +17,7 @@ pub fn document() -> OpenApi {
     let mut document = OpenApiBuilder::new().info(info).build();
     document.merge(native::Description::openapi());
     let components = document.components.get_or_insert_with(Components::default);
+    components.responses.extend(native::shared_refusals());
     components.add_security_scheme(
         "key",
         SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-KEY"))),

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::ready::Readiness;
 use crate::sandboxes::Sandboxes;
+use crate::spool::Spool;
 use crate::store::{Store, StoreError, Usage};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub struct Shared {
     pub ready: Readiness,
     pub hosts: HostRules,
     pub sandboxes: Arc<Sandboxes>,
+    pub(crate) spool: Spool,
     pub(crate) e2b: Arc<E2b>,
 }
 

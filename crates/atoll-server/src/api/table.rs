@@ -166,7 +166,7 @@ pub(crate) fn key_caller(state: &AppState, parts: &Parts) -> Result<Caller, ApiE
 }
 
 /// An error that was made below comes out in the words of the dialect.
-fn spoken(dialect: Dialect, mut response: Response) -> Response {
+pub(crate) fn spoken(dialect: Dialect, mut response: Response) -> Response {
     let Some(error) = response.extensions_mut().remove::<ApiError>() else {
         return response;
     };

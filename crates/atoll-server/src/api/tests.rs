@@ -4,7 +4,7 @@ mod keys;
 mod pages;
 
 use super::native::ErrorBody;
-use super::table::{Access, Dialect};
+use super::table::Access;
 use super::*;
 use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
 use crate::config::{Quotas, Settings};
@@ -202,6 +202,15 @@ async fn unknown_paths_and_methods_are_refused_in_the_same_shape() {
         "//healthz",
     ] {
         assert_eq!(code(world.get(path).await).await, "not_found", "{path}");
+    }
+    for (path, start) in [
+        ("/sandboxes/x/nothing", r#"{"code":404,"message":"#),
+        ("/v2/nothing", r#"{"code":404,"message":"#),
+        ("/process.Process/Nothing", r#"{"code":"not_found","message":"#),
+        ("/contexts/x/nothing", "no such path"),
+    ] {
+        let body = text(world.get(path).await).await;
+        assert!(body.starts_with(start), "{path}: {body}");
     }
     let wrong = world
         .send(Request::builder().method(Method::PUT).uri("/v1/keys"), "")

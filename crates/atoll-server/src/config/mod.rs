@@ -32,6 +32,8 @@ pub struct Settings {
     pub cors_origins: Vec<WebOrigin>,
     pub insecure_no_auth: bool,
     pub max_body_bytes: BodyBytes,
+    /// Input files are kept on disk until the sandbox has them.
+    pub max_input_bytes: InputBytes,
     pub max_connections: ConnectionCount,
     pub header_timeout: TimeoutMillis,
     pub read_timeout: TimeoutMillis,
@@ -39,6 +41,7 @@ pub struct Settings {
     pub drain_timeout: TimeoutMillis,
     pub template: String,
     pub profile: ProfileName,
+    pub max_profile: ProfileName,
     pub max_sandboxes: SandboxCount,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
@@ -105,6 +108,7 @@ impl Default for Settings {
             cors_origins: Vec::new(),
             insecure_no_auth: false,
             max_body_bytes: BodyBytes::known(10 << 20),
+            max_input_bytes: InputBytes::known(1 << 30),
             max_connections: ConnectionCount::known(4_096),
             header_timeout: TimeoutMillis::known(10_000),
             read_timeout: TimeoutMillis::known(30_000),
@@ -113,6 +117,7 @@ impl Default for Settings {
             drain_timeout: TimeoutMillis::known(30_000),
             template: "python-data".to_owned(),
             profile: ProfileName::Small,
+            max_profile: ProfileName::Data,
             max_sandboxes: SandboxCount::known(200),
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),

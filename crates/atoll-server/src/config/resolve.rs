@@ -10,7 +10,13 @@ use std::path::{Path, PathBuf};
 pub type Environment = Vec<(String, String)>;
 
 /// Variables that are not settings of the server.
-const OTHER_VARIABLES: &[&str] = &["ATOLL_HOME", "ATOLL_CONFIG", "ATOLL_BIN"];
+const OTHER_VARIABLES: &[&str] = &[
+    "ATOLL_HOME",
+    "ATOLL_CONFIG",
+    "ATOLL_BIN",
+    "ATOLL_API_KEY",
+    "ATOLL_SERVER",
+];
 
 /// What is to be read.
 #[derive(Clone, Debug, Default)]
@@ -164,6 +170,12 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
     }
     if pool.min > pool.max {
         return refuse(format!("pool.min ({}) is above pool.max ({})", pool.min, pool.max));
+    }
+    if settings.profile > settings.max_profile {
+        return refuse(format!(
+            "profile ({}) is above max_profile ({})",
+            settings.profile, settings.max_profile
+        ));
     }
     if lifetime.idle > lifetime.hard {
         return refuse(format!(

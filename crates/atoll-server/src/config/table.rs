@@ -128,6 +128,7 @@ settings! {
     "cors_origins", List, "Origins of web pages that may call the API from a browser", |s| s.cors_origins, put_list, show_list;
     "insecure_no_auth", Flag, "Take requests without a key; only with a loopback listen address", |s| s.insecure_no_auth, put_flag, show;
     "max_body_bytes", Number, "Largest request body that is read whole; streamed uploads are bounded by the sandbox", |s| s.max_body_bytes, put, show_tight;
+    "max_input_bytes", Number, "Input files of one request together; they lie on the disk of the data directory until the sandbox has them", |s| s.max_input_bytes, put, show_tight;
     "max_connections", Number, "Open connections of the API", |s| s.max_connections, put, show;
     "header_timeout", Number, "Time for the head of a request to arrive", |s| s.header_timeout, put, show_tight;
     "read_timeout", Number, "Time for a body to arrive that is read whole, and between two pieces of any other", |s| s.read_timeout, put, show_tight;
@@ -135,6 +136,7 @@ settings! {
     "drain_timeout", Number, "Time that running requests get to end after SIGTERM", |s| s.drain_timeout, put, show_tight;
     "template", Text, "Template of sandboxes that name none", |s| s.template, put_word, show;
     "profile", Text, "Limits of sandboxes that name none: small or data", |s| s.profile, put, show;
+    "max_profile", Text, "The most that a request of the native API may ask for, each limit for itself: small or data", |s| s.max_profile, put, show;
     "max_sandboxes", Number, "Sandboxes that live at the same time, of all tenants", |s| s.max_sandboxes, put, show;
     "lifetime.idle", Number, "Time after which an unused sandbox ends", |s| s.lifetime.idle, put, show_tight;
     "lifetime.hard", Number, "Time after which a sandbox ends in any case", |s| s.lifetime.hard, put, show_tight;

@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 pub(crate) mod keys;
 pub(crate) mod run;
+pub(crate) mod sandbox;
 pub(crate) mod serve;
 pub(crate) mod template;
 

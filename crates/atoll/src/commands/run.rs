@@ -1,11 +1,13 @@
-//! `atoll run`: one piece of code in a fresh sandbox, without a daemon.
+//! `atoll run`: one piece of code in a fresh sandbox, without a daemon or on a server.
 
 mod charts;
 mod notes;
+mod remote;
 mod request;
 
 use super::{home, template};
 use crate::args::RunArgs;
+use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
@@ -17,11 +19,20 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
+/// Where nobody names another one.
+const DEFAULT_TEMPLATE: &str = "python-data";
+
 pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let mut request = Request::read(args)?;
+    if let Some(url) = request.server.take() {
+        let server = Server::new(&url)?;
+        return with_printer(&mut request, async |request, printer, interrupt| {
+            remote::run(&server, request, printer, interrupt).await
+        });
+    }
     let home = home()?;
     let store = TemplateStore::new(home.clone());
-    let template = template::open(&store, &request.template)?;
+    let template = template::open(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     // A signal that came too late for the build is for what follows.
     if store.stop().is_stopped() {
         return Err(Failure::of_engine(&EngineError::Interrupted));
@@ -34,12 +45,22 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
         walls: Walls::default(),
     };
     raise_open_files();
+    with_printer(&mut request, async |request, printer, interrupt| {
+        whole_run(config, template, request, printer, interrupt).await
+    })
+}
+
+/// Runs to the end; whatever went wrong is said, and all that was printed is waited for.
+fn with_printer(
+    request: &mut Request,
+    work: impl AsyncFnOnce(&mut Request, &Printer, &Arc<Notify>) -> Result<ExitStatus, Failure>,
+) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     let printer = Printer::start();
     Ok(runtime.block_on(async {
         let interrupt = Arc::new(Notify::new());
-        let ran = whole_run(config, template, &mut request, &printer, &interrupt).await;
+        let ran = work(request, &printer, &interrupt).await;
         let status = match ran {
             Ok(status) => status,
             Err(failure) => tell(&printer, &failure, request.json),

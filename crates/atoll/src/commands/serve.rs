@@ -20,7 +20,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     let served = runtime.block_on(serve(resolved, &home));
-    // A template that is being built is not waited for; the next start builds it anew.
+    // A build was told to end; a thread that still copies files is not waited for.
     runtime.shutdown_background();
     served
 }

@@ -136,8 +136,8 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
         ),
         (&["ok.py", "--policy", "open"], "`--policy` is planned, not there yet"),
         (
-            &["ok.py", "--server", "http://127.0.0.1:1"],
-            "`--server` is planned, not there yet",
+            &["ok.py", "--server", "https://127.0.0.1"],
+            "not the address of a server: `https://127.0.0.1`: https is not spoken yet; use a tunnel or a proxy on this machine",
         ),
     ])?;
     let world = World::new()?;

@@ -77,6 +77,7 @@ async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result
         env: call.env_vars.unwrap_or_default(),
         metadata: call.metadata.unwrap_or_default(),
         rule: Rule::For(e2b.bounded(timeout)?),
+        longest: None,
         pause_at_end: call.auto_pause.unwrap_or(false),
         inputs: Vec::new(),
         max_executions: None,

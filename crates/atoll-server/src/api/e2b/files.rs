@@ -4,14 +4,15 @@ use super::E2b;
 use super::connect::invalid;
 use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
-use crate::api::{ApiError, AppState, ErrorCode};
+use crate::api::gentle::Gentle;
+use crate::api::{ApiError, AppState, Counted, ErrorCode};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
 use atoll_engine::session::{Session, State as Life};
 use atoll_engine::{EngineError, Upload};
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::extract::{FromRequest, Multipart, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -142,13 +143,16 @@ fn denied(message: &str) -> ApiError {
 pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
     let path = allowed.query.path.unwrap_or_default();
+    let whose = owner(&state, &allowed.session)?;
+    state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
     let open = allowed.session.sandbox.read(&path).await?;
     let size = open.size;
     let mut file = tokio::fs::File::from_std(open.file);
     file.set_max_buf_size(PIECE);
     // Not more than was promised, if it grows meanwhile.
-    let body = Body::from_stream(ReaderStream::with_capacity(file.take(size), PIECE));
+    let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
+    let body = Body::from_stream(Counted::new(pieces, &state.sandboxes, whose));
     let name = open.path.rsplit('/').next().unwrap_or_default();
     let disposition = format!(
         "inline; filename*=utf-8''{}",
@@ -165,8 +169,12 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
+    let whose = owner(&state, &allowed.session)?;
+    state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
-    let written = take(&allowed, request).await;
+    let mut moved = 0;
+    let written = take(&allowed, request, &mut moved).await;
+    state.sandboxes.moved(&whose, moved, 0).await;
     match (written, allowed.session.state()) {
         (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
         (Err(_), Life::Ended) => Err(lost()),
@@ -174,13 +182,13 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
     }
 }
 
-async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiError> {
+async fn take(allowed: &Allowed, request: Request, moved: &mut u64) -> Result<Vec<Entry>, ApiError> {
     let metadata = metadata(request.headers())?;
     let kind = word(request.headers(), header::CONTENT_TYPE.as_str())
         .unwrap_or_default()
         .to_owned();
     if kind.starts_with("multipart/form-data") {
-        return take_parts(allowed, request, metadata).await;
+        return take_parts(allowed, request, metadata, moved).await;
     }
     if !kind.starts_with("application/octet-stream") {
         let message = "the content type must be multipart/form-data or application/octet-stream";
@@ -193,7 +201,7 @@ async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiErro
         .ok_or_else(|| invalid("the query has no path"))?;
     let upload = begin(&allowed.session, path, metadata).await?;
     let pieces: BodyDataStream = request.into_body().into_data_stream();
-    Ok(vec![fill(upload, pieces).await?])
+    Ok(vec![fill(upload, pieces, moved).await?])
 }
 
 /// One file, whose path the query says, or several, each with its own.
@@ -201,8 +209,14 @@ async fn take_parts(
     allowed: &Allowed,
     request: Request,
     metadata: BTreeMap<String, String>,
+    moved: &mut u64,
 ) -> Result<Vec<Entry>, ApiError> {
     let broken = |error: axum::extract::multipart::MultipartError| invalid(error.body_text());
+    let (head, body) = request.into_parts();
+    let (gentle, progress) = Gentle::new(body, u64::MAX);
+    let mut request = Request::from_parts(head, Body::from_stream(gentle));
+    // A file is bounded by the sandbox's disk.
+    DefaultBodyLimit::disable().apply(&mut request);
     let parts = Multipart::from_request(request, &()).await;
     let mut parts = parts.map_err(|error| invalid(error.body_text()))?;
     let mut written = Vec::new();
@@ -214,7 +228,8 @@ async fn take_parts(
         let path = allowed.query.path.clone().or(named);
         let path = path.ok_or_else(|| invalid("a part has no file name and the query no path"))?;
         let upload = begin(&allowed.session, &path, metadata.clone()).await?;
-        written.push(fill(upload, part).await?);
+        let pieces = part.inspect(|_| progress.passed_on());
+        written.push(fill(upload, pieces, moved).await?);
     }
     match written.is_empty() {
         true => Err(invalid("there is no part named `file`")),
@@ -234,12 +249,14 @@ async fn begin<'a>(
 async fn fill<E>(
     mut upload: Upload<'_>,
     mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    moved: &mut u64,
 ) -> Result<Entry, ApiError> {
     while let Some(piece) = pieces.next().await {
         let Ok(piece) = piece else {
             upload.abort().await?;
             return Err(invalid("the upload broke off; nothing was written"));
         };
+        *moved += piece.len() as u64;
         let pushed: Result<(), EngineError> = upload.push(&piece).await;
         pushed?;
         if upload.is_refused() {

@@ -5,6 +5,7 @@ use super::ascii::line;
 use super::lines::Lines;
 use super::route::Inside;
 use crate::api::AppState;
+use crate::auth::Caller;
 use atoll_core::execution::{CodeError, Execution, RichResult};
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
@@ -39,8 +40,21 @@ struct ContextCall {
 
 type Refusal = (StatusCode, String);
 
-pub(super) async fn execute(State(state): State<AppState>, inside: Inside, body: Bytes) -> Result<Response, Refusal> {
-    let call: ExecuteCall = read(&body)?;
+pub(super) async fn execute(
+    State(state): State<AppState>,
+    caller: Caller,
+    inside: Inside,
+    body: Bytes,
+) -> Result<Response, Response> {
+    state
+        .sandboxes
+        .check_day(&caller)
+        .map_err(IntoResponse::into_response)?;
+    begin(&state, inside, &body).map_err(IntoResponse::into_response)
+}
+
+fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refusal> {
+    let call: ExecuteCall = read(body)?;
     let context = choose(&call)?;
     if let Choice::Named(id) = &context
         && !inside.session.sandbox.contexts().list().iter().any(|one| one.id == *id)

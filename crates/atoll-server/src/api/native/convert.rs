@@ -21,7 +21,7 @@ impl NewKeyRequest {
             name: self.name,
             tenant,
             scopes,
-            quotas: self.quotas.unwrap_or_default().try_into()?,
+            quotas: self.quotas.unwrap_or_default().0.try_into()?,
             digest,
         })
     }

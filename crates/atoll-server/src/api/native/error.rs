@@ -23,15 +23,18 @@ pub struct ErrorWords {
     pub hint: Option<String>,
 }
 
-pub(crate) fn render(error: &ApiError) -> Response {
-    let body = ErrorBody {
+pub(super) fn body_of(error: &ApiError) -> ErrorBody {
+    ErrorBody {
         error: ErrorWords {
             code: error.code().as_str().to_owned(),
             message: error.message().to_owned(),
             hint: error.hint_text().map(str::to_owned),
         },
-    };
-    let mut response = (error.code().status(), Json(body)).into_response();
+    }
+}
+
+pub(crate) fn render(error: &ApiError) -> Response {
+    let mut response = (error.code().status(), Json(body_of(error))).into_response();
     error.write_headers(response.headers_mut());
     response
 }

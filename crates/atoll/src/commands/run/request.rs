@@ -21,7 +21,10 @@ pub(super) struct Request {
     pub(super) limits: Limits,
     pub(super) inputs: Vec<Input>,
     pub(super) env: BTreeMap<String, String>,
-    pub(super) template: String,
+    /// `None`: the usual one.
+    pub(super) template: Option<String>,
+    pub(super) profile: ProfileName,
+    pub(super) server: Option<String>,
     pub(super) json: bool,
     /// Where charts and files go. Taken when they are collected.
     pub(super) out: Option<OutDir>,
@@ -70,6 +73,8 @@ impl Request {
             inputs,
             env,
             template: args.template,
+            profile: word(&args.profile)?,
+            server: args.server,
             json: args.json,
             out: Some(out),
             charts,
@@ -88,7 +93,6 @@ fn refuse_planned(args: &RunArgs) -> Result<(), Failure> {
     match args {
         RunArgs { net, .. } if net != "none" => planned("network access (`--net` other than `none`)"),
         RunArgs { policy: Some(_), .. } => planned("`--policy`"),
-        RunArgs { server: Some(_), .. } => planned("`--server`"),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
-//! Types of the native dialect as they are on the wire. Unknown fields are refused; absent values are `null`.
+//! Keys and health on the wire.
 
+use crate::api::object::Object;
 use atoll_core::service::Scope;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,7 +29,8 @@ pub struct NewKeyRequest {
     #[schema(value_type = Option<Vec<String>>, example = json!(["run", "read"]))]
     pub scopes: Option<Vec<Scope>>,
     #[serde(default)]
-    pub quotas: Option<KeyQuotas>,
+    #[schema(value_type = Option<KeyQuotas>)]
+    pub quotas: Option<Object<KeyQuotas>>,
 }
 
 /// What one key may use; `null` is the server's setting.

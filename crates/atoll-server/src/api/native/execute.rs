@@ -1,0 +1,122 @@
+//! An execution under way: a task of its own that goes on to its end, whoever listens. When its client goes, the code is
+//! interrupted.
+
+use super::outputs::{Outputs, collect};
+use super::said::{Item, Kind, Said};
+use super::wire::OutputFiles;
+use crate::api::{ApiError, AppState};
+use crate::auth::Caller;
+use crate::spool::Folder;
+use atoll_core::execution::Execution;
+use atoll_core::{EndReason, ExecutionId, Limits};
+use atoll_engine::session::Session;
+use atoll_engine::{Choice, Control, Output, Request};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is to be done in a sandbox.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) state: AppState,
+    pub(super) caller: Caller,
+    pub(super) session: Arc<Session>,
+    pub(super) code: String,
+    pub(super) context: Choice,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) limits: Option<Limits>,
+    pub(super) after: After,
+}
+
+/// What becomes of the sandbox.
+#[derive(Debug)]
+pub(super) enum After {
+    Stays,
+    /// Its files are collected, by way of a folder, and it ends.
+    Ends(OutputFiles, Folder),
+}
+
+/// What an execution gave, or why it could not be.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) done: Result<Execution, ApiError>,
+    pub(super) outputs: Outputs,
+}
+
+/// Interrupts the execution when it is dropped, unless that was its end.
+#[derive(Debug)]
+pub(super) struct Reins {
+    control: Control,
+    over: bool,
+}
+
+impl Reins {
+    pub(super) fn over(&mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for Reins {
+    fn drop(&mut self) {
+        if !self.over {
+            self.control.interrupt();
+        }
+    }
+}
+
+/// Starts it. Whoever drops the reins gives it up.
+pub(super) fn start(job: Job) -> (Arc<Said>, Reins) {
+    let (said, control) = (Arc::new(Said::default()), Control::default());
+    let reins = Reins {
+        control: control.clone(),
+        over: false,
+    };
+    let telling = Arc::clone(&said);
+    tokio::spawn(async move { job.run(&telling, &control).await });
+    (said, reins)
+}
+
+impl Job {
+    async fn run(self, said: &Said, control: &Control) {
+        let session = Arc::clone(&self.session);
+        let execution = self.execute(said, control).await;
+        let finished = match self.after {
+            After::Stays => Finished {
+                done: execution,
+                outputs: Outputs::default(),
+            },
+            After::Ends(wanted, folder) => {
+                let finished = collect(&session, execution, wanted, folder).await;
+                session.end(EndReason::Closed);
+                session.gone().await;
+                finished
+            }
+        };
+        let moved = finished.outputs.bytes();
+        self.state.sandboxes.moved(&self.caller, 0, moved).await;
+        said.say(Item::Finished(Box::new(finished)));
+    }
+
+    async fn execute(&self, said: &Said, control: &Control) -> Result<Execution, ApiError> {
+        let id = ExecutionId::from_random(crate::random_bytes());
+        said.say(Item::Started(
+            json!({"execution_id": id, "sandbox_id": self.session.id()}),
+        ));
+        let request = Request {
+            id,
+            context: self.context.clone(),
+            code: &self.code,
+            env: self.env.clone(),
+            limits: self.limits,
+            control: control.clone(),
+        };
+        let mut sink = |output: Output<'_>| match output {
+            Output::Stdout(bytes) => said.text(Kind::Stdout, bytes),
+            Output::Stderr(bytes) => said.text(Kind::Stderr, bytes),
+            Output::Result(result) => said.say(Item::Result(result.clone())),
+            Output::Updated(index, result) => said.say(Item::Updated(index, result.clone())),
+            Output::Cleared => said.say(Item::Cleared),
+        };
+        Ok(self.state.sandboxes.execute(&self.session, request, &mut sink).await?)
+    }
+}

@@ -1,0 +1,237 @@
+//! Files of a sandbox, streamed both ways. The agent inside does the work; paths are its own.
+
+use super::Refusals;
+use super::find::{blame, live};
+use super::wire::{DirRequest, FileEntry, FileList, MoveRequest};
+use crate::api::extract::body_error;
+use crate::api::{ApiError, AppState, Counted, ErrorCode, Json, Path, Query};
+use crate::auth::Caller;
+use atoll_engine::Upload;
+use atoll_engine::session::Session;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tokio::io::AsyncReadExt;
+use tokio_util::io::ReaderStream;
+use utoipa::IntoParams;
+
+/// What is read at once: large pieces make few turns.
+const PIECE: usize = 1 << 20;
+const MAX_DEPTH: u32 = 1_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PathQuery {
+    /// Below `/home/user` if it does not begin with `/`
+    path: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// A directory
+    path: String,
+    /// How deep; 1 if absent
+    #[param(minimum = 1, maximum = 1000)]
+    depth: Option<u32>,
+}
+
+/// Read a file
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Refusals)
+)]
+pub(crate) async fn read(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<PathQuery>,
+) -> Result<Response, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    state.sandboxes.check_day(&caller)?;
+    let _using = session.begin_use()?;
+    let open = session.sandbox.read(&query.path).await.map_err(blame(&session))?;
+    let size = open.size;
+    let mut file = tokio::fs::File::from_std(open.file);
+    file.set_max_buf_size(PIECE);
+    // Not more than was promised, if it grows meanwhile.
+    let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, size.to_string()),
+    ];
+    let body = Body::from_stream(Counted::new(pieces, &state.sandboxes, caller));
+    Ok((headers, body).into_response())
+}
+
+/// Write a file; it is seen whole or not at all
+#[utoipa::path(
+    put, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses((status = 201, body = FileEntry), Refusals)
+)]
+pub(crate) async fn write(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<PathQuery>,
+    request: Request,
+) -> Result<(StatusCode, Json<FileEntry>), ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    state.sandboxes.check_day(&caller)?;
+    if request
+        .headers()
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|packed| packed != "identity")
+    {
+        let message = "a packed body is not taken here";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("send the file as it is"));
+    }
+    let _using = session.begin_use()?;
+    let upload = session.sandbox.write(&query.path, BTreeMap::new()).await;
+    let upload = upload.map_err(blame(&session))?;
+    let mut taken = 0;
+    let written = fill(&state, &session, upload, request.into_body(), &mut taken).await;
+    state.sandboxes.moved(&caller, taken, 0).await;
+    Ok((StatusCode::CREATED, Json(written?)))
+}
+
+/// Moves the bytes; what breaks off leaves nothing behind.
+async fn fill(
+    state: &AppState,
+    session: &Session,
+    mut upload: Upload<'_>,
+    body: Body,
+    taken: &mut u64,
+) -> Result<FileEntry, ApiError> {
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => {
+                upload.abort().await.map_err(blame(session))?;
+                return Err(body_error(&error, state));
+            }
+        };
+        *taken += piece.len() as u64;
+        upload.push(&piece).await.map_err(blame(session))?;
+        if upload.is_refused() {
+            break;
+        }
+    }
+    Ok(upload.commit().await.map_err(blame(session))?.into())
+}
+
+/// Remove a file or a directory with all that is in it
+#[utoipa::path(
+    delete, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    responses((status = 204), Refusals)
+)]
+pub(crate) async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<PathQuery>,
+) -> Result<StatusCode, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    let _using = session.begin_use()?;
+    session.sandbox.remove(&query.path).await.map_err(blame(&session))?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What is below a directory
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files/list", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox"), ListQuery),
+    responses((status = 200, body = FileList), Refusals)
+)]
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<FileList>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    let depth = query.depth.unwrap_or(1);
+    if !(1..=MAX_DEPTH).contains(&depth) {
+        return Err(ApiError::invalid(format!(
+            "depth is out of range: asked {depth}, allowed 1 to {MAX_DEPTH}"
+        )));
+    }
+    let _using = session.begin_use()?;
+    let entries = session
+        .sandbox
+        .list(&query.path, depth)
+        .await
+        .map_err(blame(&session))?;
+    Ok(Json(FileList {
+        entries: entries.into_iter().map(Into::into).collect(),
+    }))
+}
+
+/// One file or directory
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}/files/stat", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    responses((status = 200, body = FileEntry), Refusals)
+)]
+pub(crate) async fn stat(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<PathQuery>,
+) -> Result<Json<FileEntry>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    let _using = session.begin_use()?;
+    let entry = session.sandbox.stat(&query.path).await.map_err(blame(&session))?;
+    Ok(Json(entry.into()))
+}
+
+/// Move a file or a directory
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/files/move", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = MoveRequest,
+    responses((status = 200, body = FileEntry), Refusals)
+)]
+pub(crate) async fn rename(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<MoveRequest>,
+) -> Result<Json<FileEntry>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    let _using = session.begin_use()?;
+    let moved = session
+        .sandbox
+        .rename(&call.from, &call.to)
+        .await
+        .map_err(blame(&session))?;
+    Ok(Json(moved.into()))
+}
+
+/// Make a directory, with those above it
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/files/directory", tag = "files", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = DirRequest,
+    responses((status = 201, body = FileEntry), Refusals)
+)]
+pub(crate) async fn make_dir(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<DirRequest>,
+) -> Result<(StatusCode, Json<FileEntry>), ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    let _using = session.begin_use()?;
+    let made = session.sandbox.make_dir(&call.path).await.map_err(blame(&session))?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}

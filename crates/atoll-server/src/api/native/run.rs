@@ -1,0 +1,88 @@
+//! `/v1/run`: one call makes a sandbox, runs code, collects its files and ends the sandbox.
+
+use super::body::{Call, read};
+use super::execute::{After, Finished, Job, start};
+use super::said::Item;
+use super::wire::{ExecutionAnswer, RunRequest};
+use super::wish::{Place, checked_code, checked_env, language};
+use super::{Refusals, sse};
+use crate::api::{ApiError, AppState, Json};
+use crate::auth::Caller;
+use crate::sandboxes::Wish;
+use atoll_core::execution::Execution;
+use atoll_engine::Choice;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use std::collections::BTreeMap;
+
+/// Run code once in a fresh sandbox
+///
+/// The answer is what `atoll run --json` prints, or with `Accept: text/event-stream` a stream of events: `started`,
+/// `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
+/// answer, or `error`. A client that goes away interrupts the code and ends the sandbox. What the code does wrong is an
+/// outcome, with status 200.
+#[utoipa::path(
+    post, path = "/v1/run", tag = "run", security(("key" = [])),
+    request_body(content((RunRequest = "application/json"), (super::RunForm = "multipart/form-data"))),
+    responses(
+        (status = 200, content((ExecutionAnswer = "application/json"), (String = "text/event-stream"))), Refusals,
+    )
+)]
+pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: Request) -> Result<Response, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    let events = sse::is_wanted(request.headers());
+    let Call {
+        call,
+        inputs,
+        bytes,
+        folder,
+    } = read::<RunRequest>(&state, request).await?;
+    let code = checked_code(call.code)?;
+    let language = language(call.language.as_deref())?;
+    let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
+    let wish = Wish {
+        inputs,
+        ..place.wish(&state, checked_env(call.env)?)
+    };
+    state.sandboxes.moved(&caller, bytes, 0).await;
+    let made = state.sandboxes.create(&caller, wish).await?;
+    let job = Job {
+        state: state.clone(),
+        caller,
+        session: made.session,
+        code,
+        context: Choice::Default(language),
+        env: BTreeMap::new(),
+        limits: None,
+        after: After::Ends(call.output_files, folder),
+    };
+    let answer = answer(&state, job, events).await?;
+    Ok(match made.rate {
+        Some(rate) => (rate, answer).into_response(),
+        None => answer,
+    })
+}
+
+/// As events, or as one object.
+pub(super) async fn answer(state: &AppState, job: Job, events: bool) -> Result<Response, ApiError> {
+    let (said, mut reins) = start(job);
+    if events {
+        return Ok(sse::of_execution(said, reins));
+    }
+    let finished = loop {
+        if let Item::Finished(finished) = said.next().await {
+            break finished;
+        }
+    };
+    reins.over();
+    let execution = filled(state, *finished).await?;
+    Ok(Json(execution).into_response())
+}
+
+async fn filled(state: &AppState, finished: Finished) -> Result<Execution, ApiError> {
+    let mut execution = finished.done?;
+    let most = state.settings.max_body_bytes.get();
+    let filled = finished.outputs.fill(&mut execution, most).await;
+    filled.map_err(|error| ApiError::caused_by(&error))?;
+    Ok(execution)
+}

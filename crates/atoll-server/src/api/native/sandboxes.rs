@@ -1,0 +1,192 @@
+//! `/v1/sandboxes`: make, list, show, extend, pause, resume and end sandboxes that live on.
+
+use super::body::{Call, read};
+use super::find::{Found, any, live};
+use super::wire::{ExtendRequest, SandboxAnswer, SandboxForm, SandboxList, SandboxRequest};
+use super::wish::{Place, checked_env};
+use super::{Refusals, pages};
+use crate::api::{ApiError, AppState, Json, Path, Query};
+use crate::auth::Caller;
+use crate::sandboxes::Wish;
+use atoll_core::EndReason;
+use atoll_core::service::LifetimeMillis;
+use atoll_engine::session::Rule;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is attached to a sandbox is kept in memory and in the store.
+const MAX_METADATA_BYTES: usize = 16 << 10;
+
+/// Make a sandbox
+#[utoipa::path(
+    post, path = "/v1/sandboxes", tag = "sandboxes", security(("key" = [])),
+    request_body(content((SandboxRequest = "application/json"), (SandboxForm = "multipart/form-data"))),
+    responses((status = 201, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    let Call {
+        call,
+        inputs,
+        bytes,
+        folder,
+    } = read::<SandboxRequest>(&state, request).await?;
+    let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
+    let idle = lifetime(&state, call.idle_ms)?;
+    let wish = Wish {
+        inputs,
+        metadata: checked_metadata(call.metadata)?,
+        rule: Rule::Idle(idle.unwrap_or(state.settings.lifetime.idle.duration())),
+        longest: lifetime(&state, call.lifetime_ms)?,
+        pause_at_end: call.pause_when_idle,
+        max_executions: checked_count(call.max_executions)?,
+        ..place.wish(&state, checked_env(call.env)?)
+    };
+    state.sandboxes.moved(&caller, bytes, 0).await;
+    let made = state.sandboxes.create(&caller, wish).await?;
+    // The sandbox has them now.
+    drop(folder);
+    let answer = (StatusCode::CREATED, Json(SandboxAnswer::from(&*made.session))).into_response();
+    Ok(match made.rate {
+        Some(rate) => (rate, answer).into_response(),
+        None => answer,
+    })
+}
+
+fn checked_metadata(metadata: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ApiError> {
+    let length: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    match length <= MAX_METADATA_BYTES {
+        true => Ok(metadata),
+        false => Err(ApiError::invalid(format!(
+            "the metadata is {length} bytes long, at most {MAX_METADATA_BYTES} are kept"
+        ))),
+    }
+}
+
+fn checked_count(count: Option<u64>) -> Result<Option<u64>, ApiError> {
+    match count {
+        Some(0) => Err(ApiError::invalid("max_executions is out of range: asked 0, at least 1")),
+        count => Ok(count),
+    }
+}
+
+/// A time to live, within what this server allows.
+fn lifetime(state: &AppState, asked: Option<u64>) -> Result<Option<Duration>, ApiError> {
+    let Some(asked) = asked else { return Ok(None) };
+    let (asked, most) = (LifetimeMillis::try_from(asked)?, state.settings.lifetime.hard);
+    match asked <= most {
+        true => Ok(Some(asked.duration())),
+        false => Err(ApiError::invalid(format!(
+            "longer than this server lets a sandbox live: asked {asked}, at most {most}"
+        ))),
+    }
+}
+
+/// Sandboxes of the caller's tenant, newest first, ended ones for 24 hours
+#[utoipa::path(
+    get, path = "/v1/sandboxes", tag = "sandboxes", security(("key" = [])), params(pages::ListQuery),
+    responses((status = 200, body = SandboxList), Refusals)
+)]
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    caller: Caller,
+    Query(query): Query<pages::ListQuery>,
+) -> Result<Json<SandboxList>, ApiError> {
+    pages::page(&state, &caller, &query).await.map(Json)
+}
+
+/// One sandbox; after its end with the reason, for 24 hours
+#[utoipa::path(
+    get, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")),
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    Ok(Json(match any(&state, &caller, &id).await? {
+        Found::Live(session) => (&*session).into(),
+        Found::Past(past) => past.into(),
+    }))
+}
+
+/// End a sandbox; one that has ended stays as it is
+#[utoipa::path(
+    delete, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")),
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn end(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    Ok(Json(match any(&state, &caller, &id).await? {
+        Found::Live(session) => {
+            session.end(EndReason::KilledByTenant);
+            session.gone().await;
+            (&*session).into()
+        }
+        Found::Past(past) => past.into(),
+    }))
+}
+
+/// Let a sandbox end no sooner than so long from now
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/extend", tag = "sandboxes", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = ExtendRequest,
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn extend(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<ExtendRequest>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    if let Some(long) = lifetime(&state, Some(call.ms))? {
+        session.extend_to(long)?;
+    }
+    Ok(Json((&*session).into()))
+}
+
+/// Stop every process and every clock of a sandbox; its memory stays
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")),
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn pause(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    session.pause().await?;
+    Ok(Json((&*session).into()))
+}
+
+/// Let a paused sandbox go on
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")),
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn resume(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    let session = live(&state, &caller, &id).await?;
+    session.resume().await?;
+    Ok(Json((&*session).into()))
+}

@@ -1,0 +1,161 @@
+//! The contract of `atoll run --json` as the description of the API shows it. The answers themselves are
+//! [`atoll_core::execution::Execution`]; a test holds both to the same fields.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// How an execution ended and what it gave.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionAnswer {
+    #[schema(example = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub execution_id: String,
+    pub sandbox_id: String,
+    pub context_id: String,
+    pub language: String,
+    pub tier: String,
+    /// `ok`, `error`, `timeout`, `cpu_limit`, `memory_limit`, `denied`, `approval_denied`, `approval_expired`,
+    /// `interrupted`, `crashed` or `killed`
+    #[schema(example = "ok")]
+    pub outcome: String,
+    pub exit_code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub truncated: ExecutionTruncated,
+    pub results: Vec<ExecutionResult>,
+    /// What the code raised
+    pub error: Option<ExecutionError>,
+    pub hint: Option<ExecutionHint>,
+    /// What the code left in `/data/output`; of a run only
+    pub files: Vec<ExecutionFile>,
+    pub left_out: ExecutionLeftOut,
+    pub findings: Vec<ExecutionFinding>,
+    pub usage: ExecutionUsage,
+    pub receipt: ExecutionReceipt,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionTruncated {
+    pub stdout: bool,
+    pub stderr: bool,
+    pub results: bool,
+}
+
+/// One value in every form that the code offered, by MIME type.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionResult {
+    /// The value of the last line
+    pub main: bool,
+    pub data: BTreeMap<String, Value>,
+    pub chart: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionError {
+    #[schema(example = "ValueError")]
+    pub name: String,
+    pub value: String,
+    pub traceback: Vec<String>,
+}
+
+/// What was refused, by which rule, and what to do instead.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionHint {
+    pub refused: String,
+    pub rule: String,
+    pub instead: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionFile {
+    pub path: String,
+    pub size: u64,
+    pub sha256: String,
+    pub media_type: String,
+    /// Where the command line saved it; `null` here
+    pub saved: Option<String>,
+    /// Its bytes in base64, if they were asked for and fit
+    #[schema(format = Byte)]
+    pub content: Option<String>,
+}
+
+/// Output files that did not come back.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionLeftOut {
+    pub count: u64,
+    pub files: Vec<ExecutionLeftOutFile>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionLeftOutFile {
+    pub path: String,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionFinding {
+    pub rule: String,
+    pub severity: String,
+    pub line: u32,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionUsage {
+    pub wall_ms: u64,
+    pub cpu_ms: u64,
+    pub peak_memory_bytes: u64,
+    pub output_bytes: u64,
+    pub net_in_bytes: u64,
+    pub net_out_bytes: u64,
+}
+
+/// Facts read back from the kernel about the walls that were up.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionReceipt {
+    pub tier: String,
+    pub layers: BTreeMap<String, Value>,
+    pub template: String,
+    pub policy: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_core::execution::Execution;
+    use serde_json::json;
+
+    /// Everything that can be there is there; unknown and missing fields are refused on both sides.
+    #[test]
+    fn the_description_has_the_fields_of_an_execution() {
+        let answer = json!({
+            "execution_id": "exec_a", "sandbox_id": "sbxa", "context_id": "ctx_a", "language": "python", "tier": "jail",
+            "outcome": "ok", "exit_code": 0, "stdout": "", "stderr": "",
+            "truncated": {"stdout": false, "stderr": false, "results": false},
+            "results": [{"main": true, "data": {"text/plain": "1"}, "chart": null}],
+            "error": {"name": "n", "value": "v", "traceback": ["t"]},
+            "hint": {"refused": "r", "rule": "r", "instead": "i"},
+            "files": [{"path": "p", "size": 1, "sha256": "s", "media_type": "m", "saved": null, "content": "YQ=="}],
+            "left_out": {"count": 1, "files": [{"path": "p", "why": "w"}]},
+            "findings": [{"rule": "r", "severity": "s", "line": 1, "message": "m"}],
+            "usage": {"wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1, "output_bytes": 1, "net_in_bytes": 0, "net_out_bytes": 0},
+            "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
+        });
+        let real: Execution = serde_json::from_value(answer.clone()).unwrap();
+        let described: ExecutionAnswer = serde_json::from_value(serde_json::to_value(&real).unwrap()).unwrap();
+        assert_eq!(serde_json::to_value(described).unwrap(), answer);
+        assert_eq!(serde_json::to_value(real).unwrap(), answer);
+    }
+}

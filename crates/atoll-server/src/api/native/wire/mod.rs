@@ -1,0 +1,23 @@
+//! Types of the native dialect as they are on the wire. Unknown fields are refused; absent values are `null`.
+
+mod call;
+mod execution;
+mod file;
+mod keys;
+mod limits;
+mod sandbox;
+mod template;
+
+pub use call::{
+    ContextRequest, ExecuteRequest, ExtendRequest, InputContent, OutputFiles, RunForm, RunRequest, SandboxForm,
+    SandboxRequest,
+};
+pub use execution::{
+    ExecutionAnswer, ExecutionError, ExecutionFile, ExecutionFinding, ExecutionHint, ExecutionLeftOut,
+    ExecutionLeftOutFile, ExecutionReceipt, ExecutionResult, ExecutionTruncated, ExecutionUsage,
+};
+pub use file::{DirRequest, FileEntry, FileKind, FileList, MoveRequest};
+pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};
+pub use limits::{LimitsAnswer, LimitsRequest};
+pub use sandbox::{ContextAnswer, ContextList, SandboxAnswer, SandboxList};
+pub use template::{PackageAnswer, TemplateAnswer, TemplateDetail, TemplateList};

@@ -1,0 +1,139 @@
+//! What is told about sandboxes and their contexts.
+
+use super::limits::LimitsAnswer;
+use crate::clock::Timestamp;
+use crate::sandboxes::Past;
+use crate::store::SandboxRecord;
+use atoll_core::Tier;
+use atoll_engine::ContextInfo;
+use atoll_engine::session::{Session, State};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A sandbox, live or ended within the last 24 hours.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct SandboxAnswer {
+    #[schema(example = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub id: String,
+    pub template: String,
+    pub tier: String,
+    /// `running`, `paused` or `ended`
+    pub state: String,
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// When it will end if nothing happens
+    #[schema(format = DateTime)]
+    pub ends_at: Option<String>,
+    #[schema(format = DateTime)]
+    pub ended: Option<String>,
+    /// Why it ended
+    #[schema(example = "expired_idle")]
+    pub reason: Option<String>,
+    pub metadata: BTreeMap<String, String>,
+    /// How many there were
+    pub executions: u64,
+    /// Ids of executions that have not ended
+    pub running: Vec<String>,
+    pub max_executions: Option<u64>,
+    /// `null` of one that has ended
+    pub limits: Option<LimitsAnswer>,
+}
+
+/// One page, newest first.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct SandboxList {
+    pub sandboxes: Vec<SandboxAnswer>,
+    /// For the next page, as `after`; `null` if this is the last
+    pub next: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ContextAnswer {
+    #[schema(example = "ctx_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub id: String,
+    pub language: String,
+    pub cwd: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ContextList {
+    pub contexts: Vec<ContextAnswer>,
+}
+
+impl From<&Session> for SandboxAnswer {
+    fn from(session: &Session) -> Self {
+        let time = |at| Timestamp::from(at).to_string();
+        let end = session.end_reason();
+        let state = match (&end, session.state()) {
+            (Some(_), _) | (None, State::Ended) => "ended",
+            (None, State::Running) => "running",
+            (None, State::Paused) => "paused",
+        };
+        Self {
+            id: session.id().to_string(),
+            template: session.template.clone(),
+            tier: Tier::Jail.to_string(),
+            state: state.to_owned(),
+            created: time(session.created),
+            ends_at: (state == "running").then(|| time(session.ends_at())),
+            ended: end.map(|(_, at)| time(at)),
+            reason: end.map(|(reason, _)| reason.to_string()),
+            metadata: session.spec.metadata.clone(),
+            executions: session.executions(),
+            running: session.running().iter().map(ToString::to_string).collect(),
+            max_executions: session.spec.max_executions,
+            limits: Some(session.sandbox.limits().into()),
+        }
+    }
+}
+
+impl From<Past> for SandboxAnswer {
+    fn from(past: Past) -> Self {
+        Self {
+            id: past.id.to_string(),
+            template: past.template,
+            tier: Tier::Jail.to_string(),
+            state: "ended".to_owned(),
+            created: past.created.to_string(),
+            ends_at: None,
+            ended: Some(past.ended.to_string()),
+            reason: Some(past.reason.to_string()),
+            metadata: past.metadata,
+            executions: past.executions,
+            running: Vec::new(),
+            max_executions: None,
+            limits: None,
+        }
+    }
+}
+
+impl From<SandboxRecord> for SandboxAnswer {
+    fn from(record: SandboxRecord) -> Self {
+        Self {
+            id: record.id.to_string(),
+            template: record.template,
+            tier: record.tier.to_string(),
+            state: record.state.to_string(),
+            created: record.created.to_string(),
+            ends_at: None,
+            ended: record.ended.map(|at| at.to_string()),
+            reason: record.reason.map(|reason| reason.to_string()),
+            metadata: record.metadata,
+            executions: record.usage.executions,
+            running: Vec::new(),
+            max_executions: None,
+            limits: None,
+        }
+    }
+}
+
+impl From<ContextInfo> for ContextAnswer {
+    fn from(context: ContextInfo) -> Self {
+        Self {
+            id: context.id.to_string(),
+            language: context.language.to_string(),
+            cwd: context.cwd,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! From words to a sandbox that is wanted: language, tier, template, profile and limits, checked as `atoll run` checks them.
+
+use super::wire::LimitsRequest;
+use crate::api::object::Object;
+use crate::api::{ApiError, AppState, ErrorCode};
+use crate::sandboxes::Wish;
+use atoll_core::{Language, Limits, ProfileName, Tier};
+use atoll_engine::check_environment;
+use atoll_engine::session::Rule;
+use std::collections::BTreeMap;
+
+/// In what a sandbox is made.
+#[derive(Debug)]
+pub(super) struct Place {
+    template: Option<String>,
+    limits: Limits,
+}
+
+impl Place {
+    pub(super) fn of(
+        state: &AppState,
+        tier: Option<String>,
+        template: Option<String>,
+        profile: Option<String>,
+        limits: Option<Object<LimitsRequest>>,
+    ) -> Result<Self, ApiError> {
+        check_tier(tier.as_deref().map_or(Ok(Tier::Auto), str::parse)?)?;
+        let most = state.settings.max_profile;
+        let profile = profile
+            .as_deref()
+            .map_or(Ok(state.settings.profile), str::parse::<ProfileName>)?;
+        if profile > most {
+            let message = format!("more than this server gives: asked profile `{profile}`, at most `{most}`");
+            return Err(ApiError::invalid(message).hint("the operator raises it with the setting max_profile"));
+        }
+        let limits = limits.unwrap_or_default().0.over(Limits::of(profile), most)?;
+        Ok(Self { template, limits })
+    }
+
+    /// With the server's idle time and no end of its own.
+    pub(super) fn wish(self, state: &AppState, env: BTreeMap<String, String>) -> Wish {
+        Wish {
+            template: self.template,
+            limits: self.limits,
+            env,
+            inputs: Vec::new(),
+            metadata: BTreeMap::new(),
+            rule: Rule::Idle(state.settings.lifetime.idle.duration()),
+            longest: None,
+            pause_at_end: false,
+            max_executions: None,
+        }
+    }
+}
+
+/// A request never silently gets another wall than it asked for.
+fn check_tier(tier: Tier) -> Result<(), ApiError> {
+    match tier {
+        Tier::Auto | Tier::Jail => Ok(()),
+        Tier::Wasm | Tier::Container | Tier::Gvisor | Tier::Microvm => {
+            let message = format!("this version of Atoll cannot build the tier `{tier}`");
+            Err(ApiError::new(ErrorCode::NoWall, message).hint("use the tier `jail`"))
+        }
+    }
+}
+
+pub(super) fn language(word: Option<&str>) -> Result<Language, ApiError> {
+    let language = word.map_or(Ok(Language::Python), str::parse)?;
+    match language {
+        Language::Python | Language::Javascript | Language::Bash => Ok(language),
+        Language::R => Err(ApiError::invalid("language `r` is planned, not there yet")),
+    }
+}
+
+pub(super) fn checked_code(code: Option<String>) -> Result<String, ApiError> {
+    match code {
+        Some(code) if !code.trim().is_empty() => Ok(code),
+        Some(_) => Err(ApiError::invalid("the code is empty")),
+        None => Err(ApiError::invalid("the request has no code")),
+    }
+}
+
+pub(super) fn checked_env(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ApiError> {
+    check_environment(&env).map_err(|error| ApiError::invalid(error.to_string()))?;
+    Ok(env)
+}

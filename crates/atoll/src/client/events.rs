@@ -1,0 +1,115 @@
+//! Server-Sent Events as a server of ours sends them: a name and one line of JSON each.
+
+use crate::output::Failure;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::Value;
+
+/// A line is one event; the last one is a whole answer.
+const MAX_LINE: usize = 512 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) data: Value,
+}
+
+#[derive(Debug)]
+pub(crate) struct Events {
+    body: Incoming,
+    reader: Reader,
+}
+
+impl Events {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self {
+            body,
+            reader: Reader::default(),
+        }
+    }
+
+    /// The next event; `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            if let Some(event) = self.reader.next()? {
+                return Ok(Some(event));
+            }
+            let Some(frame) = self.body.frame().await else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|error| Failure::ours_in_words(format!("the server broke off: {error}")))?;
+            if let Ok(piece) = frame.into_data() {
+                self.reader.feed(&piece)?;
+            }
+        }
+    }
+}
+
+/// Cuts bytes into events.
+#[derive(Debug, Default)]
+struct Reader {
+    bytes: Vec<u8>,
+    /// Up to here there is no line end.
+    looked: usize,
+    name: String,
+}
+
+impl Reader {
+    fn feed(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        self.bytes.extend_from_slice(piece);
+        match self.bytes.len() <= MAX_LINE {
+            true => Ok(()),
+            false => Err(Failure::ours_in_words("the server sent an event that is too long")),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Event>, Failure> {
+        while let Some(line) = self.line() {
+            if let Some(name) = line.strip_prefix(b"event: ") {
+                self.name = String::from_utf8_lossy(name).into_owned();
+            } else if let Some(data) = line.strip_prefix(b"data: ") {
+                let data = serde_json::from_slice(data).map_err(|error| {
+                    Failure::ours_in_words(format!("the server sent an event that is no JSON: {error}"))
+                })?;
+                let name = std::mem::take(&mut self.name);
+                return Ok(Some(Event { name, data }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.bytes.iter().skip(self.looked).position(|byte| *byte == b'\n');
+        let Some(end) = end.map(|end| end + self.looked) else {
+            self.looked = self.bytes.len();
+            return None;
+        };
+        self.looked = 0;
+        let rest = self.bytes.split_off(end + 1);
+        let mut line = std::mem::replace(&mut self.bytes, rest);
+        line.pop();
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_cut_wherever_the_network_cuts() {
+        let text = b": still here\n\nevent: a\ndata: {\"x\":1}\n\nid: 4\nevent: b\ndata: 2\n\n";
+        let mut reader = Reader::default();
+        let mut seen = Vec::new();
+        for byte in text {
+            reader.feed(&[*byte]).unwrap();
+            while let Some(event) = reader.next().unwrap() {
+                seen.push((event.name, event.data.to_string()));
+            }
+        }
+        assert_eq!(
+            seen,
+            [("a".into(), "{\"x\":1}".into()), ("b".to_owned(), "2".to_owned())]
+        );
+    }
+}

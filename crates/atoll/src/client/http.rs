@@ -1,0 +1,191 @@
+//! Where the server is, who asks, and one request to it. Plain HTTP only: a proxy beside it does the rest.
+
+use crate::commands::home;
+use crate::output::Failure;
+use atoll_core::outcome::ExitStatus;
+use atoll_server::api::native::ErrorBody;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use std::error::Error;
+use std::net::IpAddr;
+use tokio::net::TcpStream;
+
+/// An answer that is read whole is no longer than this.
+const MAX_ANSWER: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    authority: String,
+    key: Option<String>,
+}
+
+impl Server {
+    /// The key is `ATOLL_API_KEY`. The first key that a server on this machine has kept is shown to this machine only.
+    pub(crate) fn new(url: &str) -> Result<Self, Failure> {
+        let (authority, is_here) = authority(url)?;
+        let given = std::env::var("ATOLL_API_KEY").ok().filter(|key| !key.is_empty());
+        let kept = || {
+            let path = home().ok()?.join("first-key");
+            let key = std::fs::read_to_string(path).ok().filter(|_| is_here)?;
+            Some(key.trim().to_owned())
+        };
+        Ok(Self {
+            authority,
+            key: given.or_else(kept),
+        })
+    }
+
+    /// One request on a connection of its own. `kind` is the type of the body, `accept` that of the answer.
+    pub(crate) async fn send<B>(
+        &self,
+        method: Method,
+        path: &str,
+        body: B,
+        (kind, accept): (&str, &str),
+    ) -> Result<Response<Incoming>, Failure>
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, &self.authority)
+            .header(CONTENT_TYPE, kind)
+            .header(ACCEPT, accept);
+        if let Some(key) = &self.key {
+            request = request.header("X-API-KEY", key);
+        }
+        let request = request.body(body).map_err(|error| Failure::bad(&error))?;
+        let stream = TcpStream::connect(&self.authority).await;
+        let stream = stream.map_err(|error| self.unreachable(&error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        tokio::spawn(connection);
+        sender
+            .send_request(request)
+            .await
+            .map_err(|error| self.unreachable(&error))
+    }
+
+    /// A request without a body whose answer is an object.
+    pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>, Failure> {
+        let nothing = http_body_util::Empty::<Bytes>::new();
+        let json = ("application/json", "application/json");
+        let answer = self.send(method, path, nothing, json).await?;
+        match answer.status().is_success() {
+            true => whole(answer).await,
+            false => Err(refusal(answer).await),
+        }
+    }
+
+    fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
+        Failure {
+            hint: Some("`atoll serve` starts one".to_owned()),
+            ..Failure::ours_in_words(format!(
+                "the server at `{}` cannot be asked: {}",
+                self.authority,
+                atoll_jail::chain(error)
+            ))
+        }
+    }
+}
+
+/// `http://host:port`, and whether that is this machine.
+fn authority(url: &str) -> Result<(String, bool), Failure> {
+    let bad = |why: &str| Failure::usage(format!("not the address of a server: `{}`: {why}", url.escape_debug()));
+    let uri: Uri = url.parse().map_err(|_| bad("write it like http://127.0.0.1:7070"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => return Err(bad("https is not spoken yet; use a tunnel or a proxy on this machine")),
+        _ => return Err(bad("write it like http://127.0.0.1:7070")),
+    }
+    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
+    let authority = authority.ok_or_else(|| bad("it names no host"))?;
+    if uri.path() != "/" || uri.query().is_some() {
+        return Err(bad("it has a path"));
+    }
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    let port = authority.port_u16().unwrap_or(80);
+    Ok((format!("{host}:{port}"), is_here))
+}
+
+async fn whole(answer: Response<Incoming>) -> Result<Vec<u8>, Failure> {
+    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| Failure::ours_in_words(format!("the answer cannot be read: {error}")))?;
+    Ok(body.to_bytes().to_vec())
+}
+
+/// What a server refused, in its words, with the exit code that a local run would have.
+pub(crate) async fn refusal(answer: Response<Incoming>) -> Failure {
+    let status = answer.status();
+    match whole(answer).await {
+        Ok(body) => read_refusal(status, &body),
+        Err(failure) => failure,
+    }
+}
+
+fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
+    let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
+        return Failure::ours_in_words(format!("the server answered {status}, and not as an Atoll server does"));
+    };
+    Failure {
+        status: exit_status(status, &body.error.code),
+        message: body.error.message,
+        hint: body.error.hint,
+    }
+}
+
+fn exit_status(status: StatusCode, code: &str) -> ExitStatus {
+    match status.as_u16() {
+        _ if code == "no_wall" => ExitStatus::NoWall,
+        408..=410 | 429 | 500.. => ExitStatus::OurFault,
+        _ => ExitStatus::Usage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port_and_nothing_else() {
+        assert_eq!(
+            authority("http://127.0.0.1:7070").unwrap(),
+            ("127.0.0.1:7070".into(), true)
+        );
+        assert_eq!(authority("http://[::1]:1/").unwrap(), ("[::1]:1".into(), true));
+        assert_eq!(authority("http://atoll.test").unwrap(), ("atoll.test:80".into(), false));
+        for bad in [
+            "",
+            "x",
+            "https://a",
+            "ftp://a",
+            "http://a/b",
+            "http://a?b",
+            "http://u:p@a",
+            "127.0.0.1:7070",
+        ] {
+            assert_eq!(authority(bad).unwrap_err().status, ExitStatus::Usage, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_words_and_gets_an_exit_code() {
+        let body = br#"{"error":{"code":"no_wall","message":"m","hint":"h"}}"#;
+        let failure = read_refusal(StatusCode::NOT_IMPLEMENTED, body);
+        assert_eq!(
+            (failure.status, failure.hint.as_deref()),
+            (ExitStatus::NoWall, Some("h"))
+        );
+        assert_eq!(exit_status(StatusCode::BAD_REQUEST, "x"), ExitStatus::Usage);
+        assert_eq!(exit_status(StatusCode::TOO_MANY_REQUESTS, "x"), ExitStatus::OurFault);
+        assert_eq!(read_refusal(StatusCode::OK, b"<html>").status, ExitStatus::OurFault);
+    }
+}

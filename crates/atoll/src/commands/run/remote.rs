@@ -1,0 +1,239 @@
+//! `atoll run --server`: the same words in and out, the sandbox on a server.
+
+use super::request::Request;
+use super::{interrupt_on_signals, show};
+use crate::client::{Event, Events, Form, Server, refusal};
+use crate::output::Failure;
+use crate::printer::{Printer, Stream};
+use atoll_core::execution::Execution;
+use atoll_core::outcome::ExitStatus;
+use atoll_engine::{OutDir, SavedFiles, Target, safe_path};
+use atoll_server::api::native::ErrorBody;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Method;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+pub(super) async fn run(
+    server: &Server,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<ExitStatus, Failure> {
+    let form = form(request)?;
+    let kind = form.kind();
+    interrupt_on_signals(interrupt);
+    let answer = tokio::select! {
+        answer = server.send(Method::POST, "/v1/run", form, (&kind, "text/event-stream")) => answer?,
+        () = interrupt.notified() => return Err(interrupted()),
+    };
+    if !answer.status().is_success() {
+        return Err(refusal(answer).await);
+    }
+    let mut run = Run {
+        json: request.json,
+        printer,
+        execution: None,
+        saving: Saving::new(request.out.take()),
+    };
+    let execution = run.follow(server, Events::new(answer.into_body()), interrupt).await?;
+    let (execution, files, out) = run.saving.finish(execution);
+    Ok(show(request, execution, files, out, printer))
+}
+
+fn form(request: &Request) -> Result<Form, Failure> {
+    let limits = &request.limits;
+    let words = json!({
+        "language": request.language,
+        "template": request.template,
+        "profile": request.profile,
+        "env": request.env,
+        "limits": {
+            "memory_bytes": limits.memory, "cpu_milli": limits.cpus, "wall_ms": limits.wall,
+            "cpu_time_ms": limits.cpu_time, "scratch_bytes": limits.scratch, "processes": limits.processes,
+            "text_output_bytes": limits.text_output, "rich_output_bytes": limits.rich_output,
+        },
+    });
+    let mut form = Form::new(format!("atoll-{:032x}", random()));
+    form.text("request", &words.to_string());
+    form.text("code", &request.code);
+    for input in &request.inputs {
+        let added = std::fs::File::open(&input.path).and_then(|file| form.file(&input.name, file));
+        added.map_err(|error| Failure::usage(format!("input cannot be read: `{}`: {error}", input.path.display())))?;
+    }
+    form.end();
+    Ok(form)
+}
+
+fn random() -> u128 {
+    let mut bytes = [0; 16];
+    // So few bytes come whole or not at all; a boundary of zeros would still be one.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
+    u128::from_be_bytes(bytes)
+}
+
+fn interrupted() -> Failure {
+    Failure {
+        status: ExitStatus::CodeFailed,
+        message: "interrupted before the code began".to_owned(),
+        hint: None,
+    }
+}
+
+struct Run<'a> {
+    json: bool,
+    printer: &'a Printer,
+    /// The path by which the running execution is reached.
+    execution: Option<String>,
+    saving: Saving,
+}
+
+impl Run<'_> {
+    async fn follow(&mut self, server: &Server, mut events: Events, interrupt: &Notify) -> Result<Execution, Failure> {
+        loop {
+            tokio::select! {
+                event = events.next() => match event? {
+                    Some(event) => if let Some(execution) = self.take(event)? {
+                        return Ok(execution);
+                    },
+                    None => return Err(Failure::ours_in_words("the server broke off before the end")),
+                },
+                () = interrupt.notified() => match &self.execution {
+                    None => return Err(interrupted()),
+                    // Its end comes as an event; if it has ended meanwhile, there is nothing to interrupt.
+                    Some(path) => drop(server.ask(Method::POST, &format!("{path}/interrupt")).await),
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Result<Option<Execution>, Failure> {
+        let data = event.data;
+        match event.name.as_str() {
+            "started" => {
+                let word = |name: &str| data[name].as_str().unwrap_or_default();
+                let path = format!(
+                    "/v1/sandboxes/{}/executions/{}",
+                    word("sandbox_id"),
+                    word("execution_id")
+                );
+                self.execution = Some(path);
+            }
+            "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&data)),
+            "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&data)),
+            "file" => self.saving.take(&data),
+            "end" => return read(data).map(Some),
+            "error" => {
+                let body: ErrorBody = read(data)?;
+                return Err(Failure {
+                    hint: body.error.hint,
+                    ..Failure::ours_in_words(body.error.message)
+                });
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(data: Value) -> Result<T, Failure> {
+    serde_json::from_value(data)
+        .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
+}
+
+/// What is no text comes as bytes as well.
+fn bytes(data: &Value) -> Vec<u8> {
+    let raw = data["base64"].as_str().and_then(|raw| STANDARD.decode(raw).ok());
+    raw.unwrap_or_else(|| data["text"].as_str().unwrap_or_default().as_bytes().to_vec())
+}
+
+/// Output files on their way to disk. One that cannot be saved does not hold the others.
+struct Saving {
+    out: Option<OutDir>,
+    open: Option<Result<Target, String>>,
+    saved: HashMap<String, PathBuf>,
+    failed: HashMap<String, String>,
+}
+
+impl Saving {
+    fn new(out: Option<OutDir>) -> Self {
+        Self {
+            out,
+            open: None,
+            saved: HashMap::new(),
+            failed: HashMap::new(),
+        }
+    }
+
+    fn take(&mut self, piece: &Value) {
+        let path = piece["path"].as_str().unwrap_or_default();
+        let mut open = match self.open.take() {
+            Some(open) if piece["offset"] != 0 => open,
+            _ => self.begin(path),
+        };
+        let content = STANDARD
+            .decode(piece["content"].as_str().unwrap_or_default())
+            .unwrap_or_default();
+        if let Err(error) = open.as_mut().map_or(Ok(()), |target| target.write(&content)) {
+            open = Err(error.to_string());
+        }
+        match piece["last"].as_bool() {
+            Some(false) => self.open = Some(open),
+            _ => self.end(path, open),
+        }
+    }
+
+    /// Names come from a sandbox: nothing is written outside of the directory.
+    fn begin(&mut self, path: &str) -> Result<Target, String> {
+        let name = safe_path(path.strip_prefix("/data/output/").unwrap_or(path));
+        let name = name.ok_or_else(|| "its name cannot be used here".to_owned())?;
+        let out = self
+            .out
+            .as_mut()
+            .ok_or_else(|| "there is no directory for it".to_owned())?;
+        out.begin(&name).map_err(|error| error.to_string())
+    }
+
+    fn end(&mut self, path: &str, open: Result<Target, String>) {
+        let done = open.and_then(|target| match &mut self.out {
+            Some(out) => out.finish(&target).map_err(|error| error.to_string()),
+            None => Err("there is no directory for it".to_owned()),
+        });
+        match done {
+            Ok(place) => drop(self.saved.insert(path.to_owned(), place)),
+            Err(why) => drop(self.failed.insert(path.to_owned(), why)),
+        }
+    }
+
+    /// The same facts that a local run has.
+    fn finish(mut self, mut execution: Execution) -> (Execution, SavedFiles, Option<OutDir>) {
+        let short = |path: &str| path.strip_prefix("/data/output/").unwrap_or(path).to_owned();
+        let left_out = &execution.left_out;
+        let mut files = SavedFiles {
+            unseen: left_out.count.saturating_sub(left_out.files.len() as u64),
+            skipped: left_out
+                .files
+                .iter()
+                .map(|file| (short(&file.path), file.why.clone()))
+                .collect(),
+            ..SavedFiles::default()
+        };
+        for file in &mut execution.files {
+            if let Some(place) = self.saved.remove(&file.path) {
+                file.saved = Some(place.to_string_lossy().into_owned());
+                files.saved.push(place);
+            } else if let Some(why) = self.failed.remove(&file.path) {
+                let name = short(&file.path);
+                files
+                    .problem
+                    .get_or_insert(format!("output file `{name}` cannot be saved: {why}"));
+                files.skipped.push((name, format!("it cannot be saved: {why}")));
+            }
+        }
+        (execution, files, self.out)
+    }
+}

@@ -1,0 +1,93 @@
+//! `atoll sandbox ls|show|kill`: sandboxes of a running server, by its API.
+
+use super::template::{print, print_json};
+use crate::args::{SandboxArgs, SandboxCommand};
+use crate::client::Server;
+use crate::output::{Failure, visible};
+use atoll_core::SandboxId;
+use atoll_core::outcome::ExitStatus;
+use atoll_server::api::native::{SandboxAnswer, SandboxList};
+use hyper::Method;
+use serde::de::DeserializeOwned;
+
+pub(crate) fn run(args: SandboxArgs) -> Result<ExitStatus, Failure> {
+    let server = Server::new(&args.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::ours(&error))?;
+    match args.command {
+        SandboxCommand::Ls { all, json } => {
+            let sandboxes = runtime.block_on(list(&server, all))?;
+            match json {
+                true => print_json(&SandboxList { sandboxes, next: None }),
+                false => print(&sandboxes.iter().map(row).collect::<String>()),
+            }
+        }
+        SandboxCommand::Show { id, json } => {
+            let sandbox = runtime.block_on(one(&server, Method::GET, &id))?;
+            match json {
+                true => print_json(&sandbox),
+                false => print(&shown(&sandbox)?),
+            }
+        }
+        SandboxCommand::Kill { id, json } => {
+            let sandbox = runtime.block_on(one(&server, Method::DELETE, &id))?;
+            let reason = sandbox.reason.clone().unwrap_or_default();
+            match json {
+                true => print_json(&sandbox),
+                false => print(&format!("{} has ended: {reason}\n", sandbox.id)),
+            }
+        }
+    }
+}
+
+/// Every page.
+async fn list(server: &Server, all: bool) -> Result<Vec<SandboxAnswer>, Failure> {
+    let states = if all { "" } else { "?state=running,paused" };
+    let (mut found, mut query) = (Vec::new(), states.to_owned());
+    loop {
+        let page: SandboxList = read(&server.ask(Method::GET, &format!("/v1/sandboxes{query}")).await?)?;
+        found.extend(page.sandboxes);
+        let Some(next) = page.next else { return Ok(found) };
+        let join = if states.is_empty() { "?" } else { "&" };
+        query = format!("{states}{join}after={next}");
+    }
+}
+
+async fn one(server: &Server, method: Method, id: &str) -> Result<SandboxAnswer, Failure> {
+    let known = SandboxId::parse(id).ok_or_else(|| Failure {
+        hint: Some("`atoll sandbox ls` shows the ids".to_owned()),
+        ..Failure::usage(format!("no such sandbox: `{}`", visible(id)))
+    })?;
+    read(&server.ask(method, &format!("/v1/sandboxes/{known}")).await?)
+}
+
+fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(answer)
+        .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
+}
+
+fn row(sandbox: &SandboxAnswer) -> String {
+    let end = match (&sandbox.reason, &sandbox.ends_at) {
+        (Some(reason), _) => format!("ended: {reason}"),
+        (None, Some(at)) => format!("ends {at}"),
+        (None, None) => String::new(),
+    };
+    format!(
+        "{} {:<8} {:<16} created {} {}\n",
+        visible(&sandbox.id),
+        visible(&sandbox.state),
+        visible(&sandbox.template),
+        visible(&sandbox.created),
+        visible(&end)
+    )
+}
+
+fn shown(sandbox: &SandboxAnswer) -> Result<String, Failure> {
+    let value = serde_json::to_value(sandbox).map_err(|error| Failure::ours(&error))?;
+    let line = |(key, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::String(word) => format!("{key:<16} {}\n", visible(word)),
+        serde_json::Value::Null => format!("{key:<16} -\n"),
+        other => format!("{key:<16} {}\n", visible(&other.to_string())),
+    };
+    Ok(value.as_object().into_iter().flatten().map(line).collect())
+}

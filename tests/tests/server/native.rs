@@ -1,0 +1,12 @@
+//! The native API with a real server and real sandboxes.
+
+mod bad_input;
+mod contexts;
+mod events;
+mod files;
+mod isolation;
+mod life;
+mod quotas;
+mod remote;
+mod run;
+mod streams;

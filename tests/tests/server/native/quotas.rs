@@ -1,0 +1,117 @@
+//! Quotas and rates of keys, as the native API tells them.
+
+use atoll_tests::server::{Answer, Server};
+use serde_json::{Value, json};
+
+fn post(server: &Server, key: &str, path: &str, body: &Value) -> Answer {
+    server.send_as(key, "POST", path, Some(&body.to_string())).unwrap()
+}
+
+fn refused(answer: &Answer) -> (u16, String) {
+    assert!(answer.header("retry-after").is_some(), "{}", answer.text());
+    (answer.status, answer.code().unwrap())
+}
+
+#[test]
+fn live_sandboxes_and_creates_per_minute_are_bounded() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let quotas = json!({"name": "n", "quotas": {"live_sandboxes": 1, "creates_per_minute": 2}});
+    let key = server.new_key(&quotas).unwrap();
+    let made = post(&server, &key, "/v1/sandboxes", &json!({}));
+    assert_eq!((made.status, made.header("ratelimit-remaining")), (201, Some("1")));
+    let full = post(&server, &key, "/v1/run", &json!({"code": "1"}));
+    assert_eq!(refused(&full), (429, "quota_exceeded".into()));
+    let id = made.json().unwrap()["id"].as_str().unwrap().to_owned();
+    server
+        .send_as(&key, "DELETE", &format!("/v1/sandboxes/{id}"), None)
+        .unwrap();
+    let ran = post(&server, &key, "/v1/run", &json!({"code": "1"}));
+    assert_eq!(
+        (ran.status, ran.header("ratelimit-limit")),
+        (200, Some("2")),
+        "{}",
+        ran.text()
+    );
+    let fast = post(&server, &key, "/v1/run", &json!({"code": "1"}));
+    assert_eq!(refused(&fast), (429, "rate_limited".into()));
+}
+
+#[test]
+fn bytes_of_files_count_and_a_used_up_day_refuses_work() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let key = server
+        .new_key(&json!({"name": "n", "quotas": {"bytes_per_day": 100_000}}))
+        .unwrap();
+    let made = post(&server, &key, "/v1/sandboxes", &json!({}));
+    let id = made.json().unwrap()["id"].as_str().unwrap().to_owned();
+    let put = |length: usize| {
+        let path = format!("/v1/sandboxes/{id}/files?path=a");
+        let body = "x".repeat(length);
+        let head = format!(
+            "PUT {path} HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {key}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        );
+        server.raw((head + &body).as_bytes()).unwrap()
+    };
+    assert_eq!(put(60_000).status, 201);
+    let run = format!("/v1/sandboxes/{id}/run");
+    assert_eq!(post(&server, &key, &run, &json!({"code": "1"})).status, 200);
+    let read = server
+        .send_as(&key, "GET", &format!("/v1/sandboxes/{id}/files?path=a"), None)
+        .unwrap();
+    assert_eq!(read.body.len(), 60_000);
+    atoll_tests::process::eventually("the read is counted", || put(1).status == 429).unwrap();
+    for (path, body) in [
+        (run.as_str(), json!({"code": "1"})),
+        ("/v1/run", json!({"code": "1"})),
+        ("/v1/sandboxes", json!({})),
+    ] {
+        assert_eq!(
+            refused(&post(&server, &key, path, &body)),
+            (429, "quota_exceeded".into()),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn the_day_of_a_key_ends_for_clients_of_e2b_too() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let quotas = json!({"name": "n", "quotas": {"bytes_per_day": 2_500_000}});
+    let key = server.new_key(&quotas).unwrap();
+    let made = post(&server, &key, "/v2/sandboxes", &json!({"templateID": "base"}));
+    let made = made.json().unwrap();
+    let word = |name: &str| made[name].as_str().unwrap().to_owned();
+    let send = |path: &str, kind: &str, body: &str| {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nX-Access-Token: {}\r\nContent-Type: {kind}\r\n\
+             Connection: close\r\nContent-Length: {}\r\n\r\n",
+            word("sandboxID"),
+            word("envdAccessToken"),
+            body.len()
+        );
+        server.raw((head + body).as_bytes()).unwrap()
+    };
+    // Larger than what is read whole by default, and in a form.
+    let file = "x".repeat(2_600_000);
+    let form =
+        format!("--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{file}\r\n--B--\r\n");
+    let written = send("/files?path=a", "multipart/form-data; boundary=B", &form);
+    assert_eq!(written.status, 200, "{}", written.text());
+    let code = r#"{"code": "1"}"#;
+    let execute = send("/execute", "application/json", code);
+    assert_eq!(
+        (execute.status, execute.header("should-retry")),
+        (429, Some("false")),
+        "{}",
+        execute.text()
+    );
+    assert!(execute.text().starts_with("the key has used its"), "{}", execute.text());
+    let upload = send("/files?path=b", "application/octet-stream", "b");
+    assert_eq!(
+        (upload.status, upload.json().unwrap()["code"].clone()),
+        (429, json!(429))
+    );
+}
