@@ -34,7 +34,7 @@ class Context {
       const end = 4 + this.rest.readUInt32LE(0);
       const message = JSON.parse(this.rest.subarray(4, end).toString());
       this.rest = this.rest.subarray(end);
-      if (message.type === 'turn') this.send({ type: 'turn' });
+      if (message.type === 'turn' && !this.holdsTurns) this.send({ type: 'turn' });
       else this.note(() => this.heard.push(message));
     }
   }

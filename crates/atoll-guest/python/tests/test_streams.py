@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 
 import pytest
 from harness import Kernel
+
+from atoll_kernel import order
 
 
 def test_both_streams(kernel: Kernel) -> None:
@@ -95,6 +98,15 @@ logging.warning('logged')
         ("stderr", "WARNING:root:logged\n"),
         ("stdout", "command\n"),
     ]
+
+
+def test_one_stream_waits_until_the_other_is_read(kernel: Kernel) -> None:
+    """A host that is slow to read one stream finds nothing in the other; a fifth of the kernel's patience is enough."""
+    kernel.start("import sys\nprint('one'); print('two', file=sys.stderr); print('three')")
+    out, err = kernel.pipes
+    assert select.select([out], [], [], 60)[0] == [out]
+    assert select.select([err], [], [], order.PATIENCE_SECONDS / 5)[0] == []
+    assert kernel.finish().pieces == [("stdout", "one\n"), ("stderr", "two\n"), ("stdout", "three\n")]
 
 
 def test_a_stream_that_was_sent_elsewhere_is_not_waited_for(kernel: Kernel) -> None:
