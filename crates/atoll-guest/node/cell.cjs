@@ -57,7 +57,8 @@ class Cell {
     if (size <= this.message.most_bytes) return this.say(message);
     this.say({ type: 'dropped', id: this.message.id, bytes: size });
     const text = data['text/plain'];
-    if (typeof text === 'string') this.say({ ...message, data: { 'text/plain': show.headOf(text, this.message.most_bytes) } });
+    if (typeof text !== 'string') return;
+    this.say({ ...message, data: { 'text/plain': show.headOf(text, this.message.most_bytes) } });
   }
 
   cancel(id) {

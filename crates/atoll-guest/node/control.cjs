@@ -99,8 +99,8 @@ function send(make) {
   } catch (error) {
     return fail(rewrite().describe(error, cell));
   }
-  const { message, source } = cell;
-  parentPort.postMessage({ ...message, type: 'run', code: cell.code, number: cell.number, source, exact: cell.code.length === source.length });
+  const { message, code, number, source } = cell;
+  parentPort.postMessage({ ...message, type: 'run', code, number, source, exact: code.length === source.length });
 }
 
 // The code was refused before any of it ran. It may be TypeScript, or declare a name that is there in another way.

@@ -52,7 +52,8 @@ function clean(lines) {
 }
 
 function isOurs(line) {
-  return OURS.some((place) => line.includes(`(${place}`) || line.includes(`at ${place}`) || line.includes(`file://${place}`));
+  const isAt = (place) => line.includes(`(${place}`) || line.includes(`at ${place}`) || line.includes(`file://${place}`);
+  return OURS.some(isAt);
 }
 
 function bounded(lines) {

@@ -30,7 +30,8 @@ function refuseNamespaces(code) {
     const text = code.slice(token.start, token.end);
     const isBlock = tokens[at + 1]?.type === tt.name && tokens[at + 2]?.type === tt.braceL && token.isType;
     if ((text !== 'namespace' && text !== 'module') || !isBlock || tokens[at - 1]?.type === tt._declare) return;
-    throw Object.assign(new SyntaxError('`namespace` does not work here; use an object or a module'), placeAt(code, token.start));
+    const refused = new SyntaxError('`namespace` does not work here; use an object or a module');
+    throw Object.assign(refused, placeAt(code, token.start));
   });
 }
 

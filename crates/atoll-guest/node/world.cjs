@@ -44,7 +44,8 @@ function modules() {
   const require = createRequire(filename);
   const module = { exports: {}, filename, id: '.', loaded: true, paths: require.resolve.paths('x') ?? [] };
   require.main = module;
-  const meta = { dirname: process.cwd(), filename, url: pathToFileURL(filename).href, resolve: (name) => resolve(require, name) };
+  const url = pathToFileURL(filename).href;
+  const meta = { dirname: process.cwd(), filename, url, resolve: (name) => resolve(require, name) };
   return {
     require,
     module,
@@ -78,7 +79,8 @@ function loaderOf(require) {
   if (importModuleDynamically) {
     return vm.runInThisContext('(specifier, options) => import(specifier, options)', { importModuleDynamically });
   }
-  return (specifier, options) => import(/^(node|file|data):/.test(specifier) ? specifier : resolve(require, specifier), options);
+  const found = (specifier) => (/^(node|file|data):/.test(specifier) ? specifier : resolve(require, specifier));
+  return (specifier, options) => import(found(specifier), options);
 }
 
 // ---- showing
@@ -98,11 +100,12 @@ function displays(state) {
 // ---- output
 
 // Two pipes have no order between them. So whoever changes the stream waits until the host has read the other one. A host
-// that does not answer is not waited for twice in a cell.
+// that does not answer is not waited for twice in a cell. Writes block: nothing is left to write when a cell has ended.
 function takeTurns(state) {
   let last = process.stdout;
   for (const stream of [process.stdout, process.stderr]) {
     const write = stream.write.bind(stream);
+    stream._handle?.setBlocking?.(true);
     const inTurn = (...args) => {
       if (stream !== last) waitForTurn(state);
       last = stream;
