@@ -29,6 +29,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     steps.step("build atoll", || cargo(project, &["build", "--release", "-p", "atoll"]))?;
     steps.step("templates", || build_templates(project))?;
     steps.step("Python kernel tests", || run_kernel_tests(project))?;
+    steps.step("JavaScript kernel tests", || run_node_tests(project))?;
     steps.step("clients of E2B", || run_client_tests(project))?;
     steps.step("the API as it is described", || run_description_tests(project))?;
     steps.step("Rust tests", || {
@@ -40,6 +41,13 @@ pub(crate) fn run(project: &Project) -> Result<()> {
 
 fn cargo(project: &Project, args: &[&str]) -> Result<()> {
     check(project.cargo().args(args))
+}
+
+/// On the Node that contexts run on.
+fn run_node_tests(project: &Project) -> Result<()> {
+    let mut node = project.command("/usr/bin/node");
+    node.current_dir(project.root.join("crates/atoll-guest/node"));
+    check(node.args(["--test", "tests/"]))
 }
 
 fn build_templates(project: &Project) -> Result<()> {

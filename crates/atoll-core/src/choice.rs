@@ -49,7 +49,7 @@ pub(crate) use choice;
 choice!(
     /// What a context speaks.
     Language, "language",
-    { Python = "python", Javascript = "javascript", Bash = "bash", R = "r" }
+    { Python = "python", Javascript = "javascript", Typescript = "typescript", Bash = "bash", R = "r" }
 );
 
 choice!(
@@ -73,7 +73,7 @@ mod tests {
         let refused = "perl".parse::<Language>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "unknown language `perl`; one of: python, javascript, bash, r"
+            "unknown language `perl`; one of: python, javascript, typescript, bash, r"
         );
     }
 

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::engine::EngineError;
 use crate::jail::{Context, Inspected, Interpreter, lock};
 use crate::sandbox::{Choice, Sandbox};
+use crate::template::NODE_KERNEL;
 use atoll_core::{ContextId, Language};
 use serde_json::{Map, Value};
 use std::sync::{Arc, Mutex};
@@ -86,8 +87,15 @@ impl Slot {
                 ];
                 Ok(program(Interpreter::Bash, &argv).await?)
             }
-            Language::Javascript => {
-                let argv = ["/usr/bin/node", "--no-warnings", "-e", atoll_guest::NODE_KERNEL];
+            Language::Javascript | Language::Typescript => {
+                let argv = [
+                    "/usr/bin/node",
+                    "--no-warnings",
+                    // Code that is cut off in a callback leaves the stack in disorder; the kernel mends it.
+                    "--no-force-async-hooks-checks",
+                    NODE_KERNEL,
+                    self.language.as_str(),
+                ];
                 Ok(program(Interpreter::Node, &argv).await?)
             }
             Language::R => Err(EngineError::Language(self.language)),

@@ -44,7 +44,7 @@ pub enum EngineError {
     Environment(#[from] crate::environment::EnvironmentError),
     #[error("interrupted before the code began")]
     Interrupted,
-    #[error("language `{0}` is planned, not there yet; the jail runs python, javascript and bash")]
+    #[error("language `{0}` is planned, not there yet; the jail runs python, javascript, typescript and bash")]
     Language(atoll_core::Language),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),

@@ -8,7 +8,7 @@ use crate::stat::of_process;
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
 use atoll_core::wire::agent::Ask;
-use atoll_core::wire::kernel::FromKernel;
+use atoll_core::wire::kernel::{FromKernel, ToKernel};
 use atoll_core::{ExecutionId, Limits, Outcome};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -123,9 +123,7 @@ pub(crate) async fn execute(
     let most_bytes = job.limits.rich_output.get();
     run.context.begin(id.as_str(), job.code, job.env, most_bytes).await?;
     let finish = run.watch(job.control).await?;
-    for left in run.context.drain() {
-        run.take_output(left);
-    }
+    run.take_printed();
     run.judge(finish).await
 }
 
@@ -212,8 +210,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 };
                 match self.context.interpreter {
                     Interpreter::Python => self.context.signal(Signal::INT),
-                    // It has no way to stop a loop and go on.
-                    Interpreter::Node => return self.kill().await,
+                    Interpreter::Node => self.context.say(&ToKernel::Interrupt),
                     Interpreter::Bash => self.signal_group(Signal::INT).await?,
                 }
                 Ok(())
@@ -262,6 +259,10 @@ impl<'a, 'b> Run<'a, 'b> {
             }) if id == self.id.as_str() => {
                 self.take_result(RichResult { main, data, chart }, display_id, update);
             }
+            Happened::Said(FromKernel::Turn) => {
+                self.take_printed();
+                self.context.say(&ToKernel::Turn);
+            }
             Happened::Said(FromKernel::Clear { id, wait }) if id == self.id.as_str() => self.clear(wait),
             Happened::Said(FromKernel::Error {
                 id,
@@ -276,6 +277,12 @@ impl<'a, 'b> Run<'a, 'b> {
             output => self.take_output(output),
         }
         None
+    }
+
+    fn take_printed(&mut self) {
+        for left in self.context.drain() {
+            self.take_output(left);
+        }
     }
 
     fn take_output(&mut self, happened: Happened) {

@@ -2,6 +2,12 @@
 //! process and no stream; `execute` calls it with what the interpreter said, which is hostile.
 
 use atoll_core::execution::RichResult;
+use serde_json::Value;
+
+/// Bytes of one character in JSON, at most.
+const LONGEST_ESCAPE: u64 = 6;
+/// A text that would be shorter than this many characters is left out.
+const LEAST_TEXT: usize = 16;
 
 /// What became of a result that the interpreter sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +49,6 @@ impl Results {
 
     /// An update replaces the latest result of its display id; if there is none in this execution, it is a new one.
     pub(crate) fn take(&mut self, result: RichResult, display_id: Option<String>, update: bool) -> Taken {
-        let size = size_of(&result, display_id.as_deref());
         let earlier = match (&display_id, update) {
             (Some(_), true) => self.shown.iter().rposition(|shown| shown.display_id == display_id),
             (Some(_), false) | (None, _) => None,
@@ -51,11 +56,13 @@ impl Results {
         let freed = earlier
             .and_then(|index| self.shown.get(index))
             .map_or(0, |shown| shown.size);
-        if size > self.left.saturating_add(freed) {
-            self.truncated = true;
+        let room = self.left.saturating_add(freed);
+        let whole = size_of(&result, display_id.as_deref());
+        self.truncated |= whole > room;
+        let Some((result, size)) = fitting(result, whole, room) else {
             return Taken::LeftOut;
-        }
-        self.left = self.left.saturating_add(freed) - size;
+        };
+        self.left = room - size;
         let shown = Shown {
             result,
             display_id,
@@ -108,6 +115,46 @@ impl Results {
     }
 }
 
+/// The result with its size, if need be without the forms that have no room: the smallest stay, and of a text that is
+/// too long its beginning.
+fn fitting(mut result: RichResult, whole: u64, room: u64) -> Option<(RichResult, u64)> {
+    let mut size = whole;
+    while size > room {
+        let (name, length) = largest_form(&result)?;
+        let chart = result.chart.as_ref().map_or(0, json_length);
+        let rest = size.saturating_sub(length.max(chart));
+        size = if chart > length {
+            result.chart = None;
+            rest
+        } else {
+            let kept = beginning(result.data.remove(&name)?, &name, room.saturating_sub(rest));
+            let length = kept.as_ref().map_or(0, json_length);
+            result.data.extend(kept.map(|text| (name, text)));
+            rest + length
+        };
+    }
+    Some((result, size)).filter(|(result, _)| !result.data.is_empty())
+}
+
+fn largest_form(result: &RichResult) -> Option<(String, u64)> {
+    let sizes = result
+        .data
+        .iter()
+        .map(|(name, value)| (name.clone(), json_length(value)));
+    sizes.max_by_key(|(_, length)| *length)
+}
+
+/// As much of a plain text as surely has room, however it is escaped. Nothing of other forms.
+fn beginning(value: Value, name: &str, room: u64) -> Option<Value> {
+    let most = usize::try_from(room / LONGEST_ESCAPE).unwrap_or(usize::MAX);
+    let text = value.as_str().filter(|_| name == "text/plain" && most >= LEAST_TEXT)?;
+    Some(text.chars().take(most - 1).collect::<String>().into())
+}
+
+fn json_length(value: &Value) -> u64 {
+    serde_json::to_vec(value).map_or(u64::MAX, |bytes| bytes.len() as u64)
+}
+
 fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
     let id = display_id.map_or(0, str::len);
     serde_json::to_vec(result).map_or(u64::MAX, |bytes| (bytes.len() + id) as u64)
@@ -116,7 +163,7 @@ fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Map, Value};
+    use serde_json::Map;
 
     fn result(text: &str) -> RichResult {
         let data = Map::from_iter([("text/plain".to_owned(), Value::from(text))]);
@@ -158,6 +205,32 @@ mod tests {
         assert_eq!(results.take(result(""), id(&"i".repeat(400)), false), Taken::LeftOut);
         assert!(results.truncated);
         assert_eq!(texts(results), ["x".repeat(200)]);
+    }
+
+    #[test]
+    fn forms_that_fit_stay_when_the_others_do_not() {
+        let mut rich = result("text");
+        rich.data.insert("image/png".to_owned(), Value::from("p".repeat(300)));
+        rich.data.insert("text/html".to_owned(), Value::from("h".repeat(50)));
+        rich.chart = Some(Value::from("c".repeat(500)));
+        let mut results = Results::new(700);
+        assert_eq!(results.take(rich.clone(), None, false), Taken::Added);
+        assert!(results.truncated, "its chart is left out");
+        assert_eq!(results.take(rich, None, false), Taken::Added);
+        assert_eq!(results.take(result(&"x".repeat(500)), None, false), Taken::Added);
+        assert!(results.bytes() <= 700);
+        let list = results.into_list();
+        assert!(list[2].data["text/plain"].as_str().unwrap().starts_with("xxxx"));
+        let kept: Vec<Vec<String>> = list.iter().map(|one| one.data.keys().cloned().collect()).collect();
+        let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            kept,
+            [
+                text(&["image/png", "text/html", "text/plain"]),
+                text(&["text/html", "text/plain"]),
+                text(&["text/plain"])
+            ]
+        );
     }
 
     #[test]

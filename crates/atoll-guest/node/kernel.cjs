@@ -1,149 +1,55 @@
-// The JavaScript context: one cell after the other from the control socket (descriptor 3), run by V8's own console
-// mode, which keeps `let` and `const` between cells and knows top-level await. Output goes to descriptors 1 and 2 like
-// that of any program. A cell cannot be interrupted from inside: whoever interrupts it ends the process, and a fresh
-// context follows.
+// The JavaScript context, main thread: the user's code runs here and nothing else does. Cells come from the control
+// thread (`control.cjs`), which owns the socket and can stop a loop that never ends. V8's own console mode runs them: it
+// keeps `let`, `const` and `class` between cells and knows top-level await. Output goes to descriptors 1 and 2 like that
+// of any program.
 'use strict';
-const inspector = require('node:inspector');
-const net = require('node:net');
-const util = require('node:util');
-const vm = require('node:vm');
+const path = require('node:path');
+const { Worker } = require('node:worker_threads');
+const { Cell } = require('./cell.cjs');
+const errors = require('./errors.cjs');
+const world = require('./world.cjs');
 
-const session = new inspector.Session();
-session.connect();
-const control = new net.Socket({ fd: 3, readable: true, writable: true });
-const shown = [];
-const RECEIVE = Symbol.for('atoll.receive');
-
-globalThis.require = require('node:module').createRequire(process.cwd() + '/');
-globalThis.display = (value) => void shown.push(bundle(value));
-for (const name of ['require', 'display']) Object.defineProperty(globalThis, name, { enumerable: false });
+// A group of processes gets SIGINT when the code waits for one of its children.
+process.on('SIGINT', () => {});
+const hardExit = process.exit.bind(process);
+const turn = new Int32Array(new SharedArrayBuffer(4));
+const workerData = { language: process.argv[2], turn };
+const control = new Worker(path.join(__dirname, 'control.cjs'), { workerData });
+process.argv = [process.execPath];
+const say = (message) => control.postMessage(message);
+const state = { cell: null, say, turn };
+world.furnish(state);
 for (const late of ['uncaughtException', 'unhandledRejection']) {
-  process.on(late, (error) => process.stderr.write(`${util.inspect(error)}\n`));
+  process.on(late, (thrown) => process.stderr.write(`Uncaught ${errors.describe(thrown).traceback.join('\n')}\n`));
 }
 
-// ---- talk
-
-let rest = Buffer.alloc(0);
-let queue = Promise.resolve();
-control.on('data', (bytes) => {
-  rest = Buffer.concat([rest, bytes]);
-  while (rest.length >= 4 && rest.length >= 4 + rest.readUInt32LE(0)) {
-    const end = 4 + rest.readUInt32LE(0);
-    const message = JSON.parse(rest.subarray(4, end).toString('utf8'));
-    rest = rest.subarray(end);
-    queue = queue.then(() => take(message));
-  }
+control.on('message', (message) => {
+  if (message.type === 'run') run(message);
+  if (message.type === 'cancel') state.cell?.cancel(message.id);
+  if (message.type === 'mend') mend();
 });
-control.on('close', () => process.exit(0));
-control.on('error', () => process.exit(0));
+control.on('error', (error) => {
+  process.stderr.write(`the control thread failed: ${error?.stack}\n`);
+  hardExit(70);
+});
+control.on('exit', () => hardExit(0));
 
-function say(message) {
-  const body = Buffer.from(JSON.stringify(message), 'utf8');
-  const head = Buffer.alloc(4);
-  head.writeUInt32LE(body.length, 0);
-  control.write(Buffer.concat([head, body]));
+function run(message) {
+  state.cell = new Cell(message, say, () => (state.cell = null));
+  state.cell.run();
 }
 
-async function take(message) {
-  if (message.type === 'warm') return say({ type: 'warmed' });
-  if (message.type !== 'run') return;
-  const restore = setEnvironment(message.env);
-  const done = await run(message.code);
-  restore();
-  const result = (data, main) => say({ type: 'result', id: message.id, main, data, chart: null });
-  shown.splice(0).forEach((data) => result(data, false));
-  if (done.error) say({ type: 'error', id: message.id, ...done.error });
-  else if (done.value !== undefined) result(bundle(done.value), true);
-  say({ type: 'done', id: message.id, exit_code: null });
-}
-
-function setEnvironment(wanted) {
-  const before = Object.keys(wanted).map((name) => [name, process.env[name]]);
-  Object.assign(process.env, wanted);
-  return () => {
-    for (const [name, value] of before) {
-      if (value === undefined) delete process.env[name];
-      else process.env[name] = value;
-    }
-  };
-}
-
-// ---- run
-
-async function run(code) {
-  let answer;
-  const answered = new Promise((resolve) => (answer = resolve));
-  evaluate(code, answer);
-  return judge(await answered);
-}
-
-function evaluate(expression, resolve) {
-  const how = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
-  session.post('Runtime.evaluate', how, (failed, answer) => resolve(failed ? { failed } : answer));
-}
-
-function judge(answer) {
-  if (answer.failed) return { error: { name: 'Error', value: String(answer.failed.message), traceback: [] } };
-  const { exceptionDetails: details, result } = answer;
-  if (details) return { error: describe(details.exception ? real(details.exception) : details.text) };
-  return { value: real(result) };
-}
-
-// The value itself: the inspector only names it.
-function real(named) {
-  if (named.type === 'undefined') return undefined;
-  if (!named.objectId) return 'value' in named ? named.value : vm.runInThisContext(`(${named.unserializableValue})`);
-  let value;
-  globalThis[RECEIVE] = (one) => void (value = one);
-  session.post('Runtime.callFunctionOn', {
-    functionDeclaration: "function () { globalThis[Symbol.for('atoll.receive')](this); }",
-    objectId: named.objectId,
+// Code that was cut off in the middle of a callback leaves Node's stack of callbacks in disorder. An error that nobody
+// catches makes Node clear it. The answer proves that this thread listens again.
+function mend() {
+  if (process.hasUncaughtExceptionCaptureCallback()) return say({ type: 'mended' });
+  process.setUncaughtExceptionCaptureCallback(() => {
+    process.setUncaughtExceptionCaptureCallback(null);
+    say({ type: 'mended' });
   });
-  session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
-  delete globalThis[RECEIVE];
-  return value;
+  setImmediate(() => {
+    throw new Error('mend');
+  });
 }
 
-function describe(error) {
-  if (!util.types.isNativeError(error)) return { name: 'Error', value: util.inspect(error), traceback: [] };
-  const lines = String(error.stack ?? error).split('\n');
-  const traceback = lines.filter((line) => !/^\s+at .*(node:|kernel\.cjs|\[eval\]|evalmachine)/.test(line));
-  return { name: error.name, value: error.message, traceback };
-}
-
-// ---- show
-
-function bundle(value) {
-  if (isBundle(value)) return { ...value };
-  const text = typeof value === 'string' ? `'${value}'` : util.inspect(value, { depth: 4 });
-  const data = { 'text/plain': text };
-  const json = isPlain(value) ? toJson(value) : undefined;
-  if (json !== undefined) data['application/json'] = json;
-  return data;
-}
-
-// Forms by media type, as `display({'text/html': '<b>x</b>'})` gives them.
-function isBundle(value) {
-  if (!isPlain(value) || Array.isArray(value)) return false;
-  const keys = Object.keys(value);
-  return keys.length > 0 && keys.every((key) => /^[a-z]+\/[\w.+-]+$/.test(key));
-}
-
-function isPlain(value) {
-  if (Array.isArray(value)) return true;
-  if (value === null || typeof value !== 'object') return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
-
-function toJson(value) {
-  try {
-    const text = JSON.stringify(value);
-    return text !== undefined && text.length < 1 << 20 ? JSON.parse(text) : undefined;
-  } catch {
-    // A value that refers to itself has no JSON; its text is enough.
-    return undefined;
-  }
-}
-
-say({ type: 'ready' });
+say({ type: 'up' });

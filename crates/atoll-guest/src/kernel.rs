@@ -3,9 +3,6 @@
 
 include!(concat!(env!("OUT_DIR"), "/kernel_files.rs"));
 
-/// The JavaScript context, for the machine's Node.
-pub const NODE_KERNEL: &str = include_str!("../node/kernel.cjs");
-
 /// Says that it is there, then reads one NUL-ended piece of code after the other from descriptor 3, runs it in this very
 /// shell, and answers its status. The code itself sees no descriptor 3.
 ///

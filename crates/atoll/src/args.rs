@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
         allow_hyphen_values = true
     )]
     pub(crate) code: Option<String>,
-    /// python, bash, or javascript where the machine has Node; r is planned
+    /// python, bash, or javascript and typescript where the machine has Node; r is planned
     #[arg(long, default_value = "python")]
     pub(crate) lang: String,
     /// auto or jail; wasm, container, gvisor and microvm are planned

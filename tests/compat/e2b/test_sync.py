@@ -56,6 +56,23 @@ def test_state_output_errors_and_counts(sandbox):
     assert sandbox.run_code(f"print({strange!r})").logs.stdout == [strange + "\n"]
 
 
+def test_javascript_and_typescript(sandbox):
+    for name in ("js", "javascript", "ts", "typescript", "deno"):
+        told = sandbox.run_code("import os from 'os'\nconst z = 1\nconsole.log(os.EOL.length)\nz + 1", language=name)
+        assert (told.error, told.text, told.logs.stdout) == (None, "2", ["1\n"]), name
+    typed = "function subtract(x: number, y: number): number {\n  return x - y;\n}\n\nsubtract(1, 2)\n"
+    assert sandbox.run_code(typed, language="ts").text == "-1"
+    waited = sandbox.run_code("async function main() { return 'Hello' }\nawait main()", language="js")
+    assert waited.text == "Hello"
+    assert sandbox.run_code("({a: [1]})", language="js").results[0].json == {"a": [1]}
+    failed = sandbox.run_code("\nthrow new TypeError('bad')", language="js").error
+    assert (failed.name, failed.value) == ("TypeError", "bad") and "cell_5.js:2:7" in failed.traceback
+    assert sandbox.run_code("process.env.A", language="js", envs={"A": "1"}).text == "1"
+    context = sandbox.create_code_context(language="ts", cwd="/tmp")
+    assert (context.language, context.cwd) == ("typescript", "/tmp")
+    assert sandbox.run_code("process.cwd()", context=context).text == "/tmp"
+
+
 def test_contexts(sandbox):
     one = sandbox.create_code_context()
     other = sandbox.create_code_context(cwd="/tmp", language="python")

@@ -20,4 +20,5 @@ mod rootless;
 mod run;
 mod saving;
 mod strange;
+mod streams;
 mod template;

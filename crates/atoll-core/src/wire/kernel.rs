@@ -1,4 +1,4 @@
-//! What the engine and a Python context say to each other. The context's words are hostile input.
+//! What the engine and a Python or JavaScript context say to each other. The context's words are hostile input.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,6 +19,10 @@ pub enum ToKernel<'a> {
     Warm {
         code: &'a str,
     },
+    /// What runs is to end, and the state to stay. For contexts that take no signal.
+    Interrupt,
+    /// What was printed so far has been read.
+    Turn,
 }
 
 /// Context to engine.
@@ -34,6 +38,8 @@ pub enum FromKernel {
     Locked,
     Ready,
     Warmed,
+    /// Printing waits until what was printed so far has been read: it goes on in the other stream.
+    Turn,
     Result {
         id: String,
         main: bool,

@@ -179,6 +179,15 @@ impl Context {
         }
     }
 
+    /// Says a short thing to a context that listens while code runs. One that takes nothing is not waited for: it is no
+    /// reason to stop watching, and code that does not stop is killed.
+    pub(crate) fn say(&self, message: &ToKernel<'_>) {
+        let frame = serde_json::to_vec(message).ok().and_then(|body| encode(&body));
+        if let Some(frame) = frame {
+            rustix::net::send(self.control.get_ref(), &frame, rustix::net::SendFlags::NOSIGNAL).ok();
+        }
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         // A context that is gone already needs no signal.
         pidfd_send_signal(&self.pidfd, signal).ok();

@@ -1,4 +1,5 @@
-//! The kernel directory: the Python kernel and the zygote library of this very binary, laid out beside the templates.
+//! The kernel directory: the Python and JavaScript kernels and the zygote library of this very binary, laid out beside
+//! the templates.
 //!
 //! It is no part of a template. A new binary writes a new directory, and no package is installed again for it.
 
@@ -14,6 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const PREFIX: &str = ".building-";
+/// Where the JavaScript kernel lies in the directory.
+const NODE: &str = "atoll_node";
+/// The same as a context sees it.
+pub(crate) const NODE_KERNEL: &str = "/opt/atoll/kernel/atoll_node/kernel.cjs";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
@@ -78,13 +83,20 @@ fn make(kernels: &Path, runner: &Path, path: &Path) -> Result<(), KernelError> {
 }
 
 fn write_files(root: &Path) -> std::io::Result<()> {
-    let package = root.join("atoll_kernel");
-    for (name, text) in atoll_guest::KERNEL_FILES {
-        let file = package.join(name);
-        fs::create_dir_all(file.parent().unwrap_or(&package))?;
+    for (package, name, text) in sources() {
+        let file = root.join(package).join(name);
+        fs::create_dir_all(file.parent().unwrap_or(root))?;
         fs::write(file, text)?;
     }
     fs::write(root.join("libatoll_zygote.so"), atoll_jail::ZYGOTE_LIBRARY)
+}
+
+/// Directory below the kernel's, path in it, text.
+fn sources() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let python = atoll_guest::KERNEL_FILES
+        .iter()
+        .map(|(name, text)| ("atoll_kernel", *name, *text));
+    python.chain(atoll_guest::NODE_FILES.iter().map(|(name, text)| (NODE, *name, *text)))
 }
 
 /// Removes what killed processes left. The lock is held, so nobody is writing.
@@ -100,10 +112,8 @@ fn sweep(kernels: &Path) -> Result<(), KernelError> {
 
 fn digest() -> String {
     let mut hash = Sha256::new();
-    let files = atoll_guest::KERNEL_FILES
-        .iter()
-        .map(|(name, text)| (*name, text.as_bytes()));
-    for (name, bytes) in files.chain([("libatoll_zygote.so", atoll_jail::ZYGOTE_LIBRARY)]) {
+    let files = sources().map(|(package, name, text)| (format!("{package}/{name}"), text.as_bytes()));
+    for (name, bytes) in files.chain([("libatoll_zygote.so".to_owned(), atoll_jail::ZYGOTE_LIBRARY)]) {
         hash.update(format!("{name} {}\n", bytes.len()));
         hash.update(bytes);
     }
@@ -123,6 +133,9 @@ mod tests {
         let path = ensure(home.path(), &python.executable, python.version).unwrap();
         assert!(path.join("atoll_kernel/__main__.py").is_file());
         assert!(path.join("libatoll_zygote.so").is_file());
+        let inside = format!("{INSIDE}/kernel");
+        let node = NODE_KERNEL.strip_prefix(&inside).unwrap().trim_start_matches('/');
+        assert!(path.join(node).is_file() && path.join(NODE).join("vendor/sucrase/sucrase.min.cjs").is_file());
         assert!(path.join("atoll_kernel/__pycache__").read_dir().unwrap().count() > 3);
         assert!(!home.path().join(".building-left").exists());
         // Now it is there, and no interpreter is started.

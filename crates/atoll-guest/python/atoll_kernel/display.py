@@ -12,8 +12,10 @@ from typing import Any
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
-from IPython.core.formatters import DisplayFormatter
+from IPython.core.formatters import DisplayFormatter, PlainTextFormatter, catch_format_error
 
+from atoll_kernel import errors
+from atoll_kernel.plain import MAX_DEPTH
 from atoll_kernel.report import CHART
 
 TABLE = "e2b/data"
@@ -21,8 +23,25 @@ JSON = "application/json"
 MAX_JSON_CHARS = 1 << 20
 
 
+class Text(PlainTextFormatter):
+    """IPython's text, and the plain one of values that are nested too deep for its printer."""
+
+    @catch_format_error
+    def __call__(self, obj: Any) -> str:
+        try:
+            return PlainTextFormatter.__call__.__wrapped__(self, obj)  # type: ignore[attr-defined]
+        except RecursionError as error:
+            if errors.is_of_user(error):
+                raise
+            return _text_of_deep(obj)
+
+
 class Formatter(DisplayFormatter):
     """Adds the rows of a table, the chart behind a figure, and JSON for lists and dicts."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.formatters["text/plain"] = Text(parent=self)
 
     def format(self, obj: Any, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
         if type(obj) in _SCALARS and not include and not exclude and self._is_text_only(type(obj)):
@@ -89,6 +108,13 @@ class Publisher(DisplayPublisher):
 _SCALARS = frozenset({int, float, complex, bool, str, bytes})
 
 
+def _text_of_deep(obj: Any) -> str:
+    try:
+        return repr(obj)
+    except RecursionError:
+        return f"<{type(obj).__name__}, nested too deep to be shown>"
+
+
 def _extras(obj: Any) -> dict[str, Any]:
     if isinstance(obj, (list, dict)):
         return _strict_json(obj)
@@ -109,6 +135,19 @@ def _strict_json(obj: list | dict) -> dict[str, Any]:
     """The object itself if it is JSON already; nothing is bent to fit."""
     try:
         text = json.dumps(obj, allow_nan=False)
+        if len(text) > MAX_JSON_CHARS or _is_deep(data := json.loads(text)):
+            return {}
     except (TypeError, ValueError, RecursionError):
         return {}
-    return {JSON: json.loads(text)} if len(text) <= MAX_JSON_CHARS else {}
+    return {JSON: data}
+
+
+def _is_deep(data: Any) -> bool:
+    """Whether lists and dicts lie deeper in each other than the host would read."""
+    level = [data]
+    for _ in range(MAX_DEPTH):
+        inner = [one.values() if type(one) is dict else one for one in level]
+        level = [one for values in inner for one in values if type(one) in (list, dict)]
+        if not level:
+            return False
+    return True

@@ -66,6 +66,12 @@ def name_cell(error: BaseException, filename: str) -> None:
         error.__traceback__ = None
 
 
+def is_of_user(error: BaseException) -> bool:
+    """Whether a cell's own code is in the frames below the one that caught it."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(re.fullmatch(_CELL_NAME, frame.f_code.co_filename) for frame, _ in frames)
+
+
 def remember(error: BaseException) -> None:
     """For `%tb`, `%debug` and `pdb.pm()`."""
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__

@@ -26,7 +26,7 @@ from IPython.core.profiledir import ProfileDir  # noqa: E402
 from traitlets import Instance, Type  # noqa: E402
 from traitlets.config.loader import Config  # noqa: E402
 
-from atoll_kernel import errors, interrupts, libraries, packages, streams  # noqa: E402
+from atoll_kernel import errors, interrupts, libraries, order, packages, streams  # noqa: E402
 from atoll_kernel.display import Formatter, Hook, Publisher  # noqa: E402
 from atoll_kernel.report import Report  # noqa: E402
 
@@ -172,6 +172,7 @@ class Shell(InteractiveShell):
             self.user_ns["_exit_code"] = packages.install(wanted)
             return
         if streams.write_to_real_stdout():
+            order.let_host_read()
             status = subprocess.call(command, shell=True)
         else:
             done = subprocess.run(

@@ -16,6 +16,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from atoll_kernel import order
+
 FIRST_SPARE_FD = 100
 NO_INPUT = (
     "input() is not available here: the code runs without a person at the keyboard; "
@@ -38,6 +40,7 @@ def open_all() -> None:
 
 def settle() -> None:
     """Flushes what a cell left behind and repairs what it broke, the descriptor before the stream on it."""
+    order.be_patient()
     for fd, name in _NAMES.items():
         with contextlib.suppress(BaseException):
             getattr(sys, name).flush()
@@ -86,11 +89,10 @@ def _spare_of(fd: int) -> int:
 
 
 def _text_stream(fd: int) -> io.TextIOWrapper:
-    stream = open(  # noqa: SIM115
-        fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-    )
-    stream.buffer.raw.name = f"<{_NAMES[fd]}>"  # type: ignore[attr-defined]
-    return stream
+    raw = order.Stream(fd, "w", closefd=False)
+    raw.name = f"<{_NAMES[fd]}>"  # type: ignore[misc]
+    buffer = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _settle_stream(fd: int, name: str) -> None:

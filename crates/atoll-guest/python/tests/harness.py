@@ -6,6 +6,7 @@ says `done`; what is in the pipes by then is all of it, and no test has to wait 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -27,6 +28,8 @@ class Run:
     frames: list[dict[str, Any]] = field(default_factory=list)
     stdout: str = ""
     stderr: str = ""
+    # Both streams as they were read, neighbours of one stream put together.
+    pieces: list[tuple[str, str]] = field(default_factory=list)
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [frame for frame in self.frames if frame["type"] == kind]
@@ -69,6 +72,7 @@ class Peer:
         self.pipes = {stdout: bytearray(), stderr: bytearray()}
         self._out, self._err = stdout, stderr
         self._inbox = bytearray()
+        self._pieces: list[tuple[str, bytes]] = []
         for fd in self.pipes:
             os.set_blocking(fd, False)
 
@@ -91,6 +95,9 @@ class Peer:
             assert run.frames[-1].get("id") == "exec_1", run.frames[-1]
         self._drain()
         run.stdout, run.stderr = self._taken(self._out), self._taken(self._err)
+        for name, group in itertools.groupby(self._pieces, key=lambda piece: piece[0]):
+            run.pieces.append((name, b"".join(piece for _, piece in group).decode()))
+        self._pieces.clear()
         return run
 
     def run(self, code: str, **extra: Any) -> Run:
@@ -138,6 +145,8 @@ class Peer:
         except BlockingIOError:
             return False
         self.pipes[fd] += piece
+        if piece:
+            self._pieces.append(("stdout" if fd == self._out else "stderr", piece))
         return bool(piece)
 
     def _drain(self) -> None:

@@ -151,3 +151,18 @@ def test_pillow_images(kernel: Kernel) -> None:
     assert "image/png" in data_of(kernel, "im.show()")
     assert "image/png" in data_of(kernel, "im.save('x.png')")
     assert kernel.run("import io; im.save(io.BytesIO(), format='png')").results == []
+
+
+def test_deeply_nested_values_are_told(kernel: Kernel) -> None:
+    kernel.run("def nest(depth):\n    value = []\n    for _ in range(depth): value = [value]\n    return value")
+    for depth in (30, 300, 900):
+        data = data_of(kernel, f"nest({depth})")
+        assert "".join(data["text/plain"].split()) == "[" * (depth + 1) + "]" * (depth + 1)
+        assert ("application/json" in data) == (depth < 60)
+    assert data_of(kernel, "nest(1_000_000)")["text/plain"].startswith(("<list, nested too deep", "[[["))
+
+
+def test_a_repr_that_calls_itself_names_its_line(kernel: Kernel) -> None:
+    run = kernel.run("class Loop:\n    def __repr__(self):\n        return repr(self)\nLoop()")
+    assert run.error is not None and run.error["name"] == "RecursionError"
+    assert "Cell In[1], line 3" in run.traceback

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 
 import pytest
 from harness import Kernel
+
+from atoll_kernel import order
 
 
 def test_both_streams(kernel: Kernel) -> None:
@@ -73,3 +76,47 @@ def test_printed_text_is_not_kept(kernel: Kernel) -> None:
     kernel.run("for _ in range(1000): print('needle' * 100)")
     outputs = "getattr(get_ipython().history_manager, 'outputs', {})"
     assert kernel.run(f"sum(len(str(v)) for v in {outputs}.values())").text == "0"
+
+
+def test_streams_are_read_in_the_order_of_writing(kernel: Kernel) -> None:
+    code = """
+import os, sys, logging
+for number in range(50):
+    print(number)
+    print(-number, file=sys.stderr)
+os.system('echo below >&2')
+print('after')
+logging.warning('logged')
+!echo command
+"""
+    numbers = [pair for n in range(49) for pair in (("stdout", f"{n}\n"), ("stderr", f"{-n}\n"))]
+    assert kernel.run(code).pieces == [
+        *numbers,
+        ("stdout", "49\n"),
+        ("stderr", "-49\nbelow\n"),
+        ("stdout", "after\n"),
+        ("stderr", "WARNING:root:logged\n"),
+        ("stdout", "command\n"),
+    ]
+
+
+def test_one_stream_waits_until_the_other_is_read(kernel: Kernel) -> None:
+    """A host that is slow to read one stream finds nothing in the other; a fifth of the kernel's patience is enough."""
+    kernel.start("import sys\nprint('one'); print('two', file=sys.stderr); print('three')")
+    out, err = kernel.pipes
+    assert select.select([out], [], [], 60)[0] == [out]
+    assert select.select([err], [], [], order.PATIENCE_SECONDS / 5)[0] == []
+    assert kernel.finish().pieces == [("stdout", "one\n"), ("stderr", "two\n"), ("stdout", "three\n")]
+
+
+def test_a_stream_that_was_sent_elsewhere_is_not_waited_for(kernel: Kernel) -> None:
+    """A file has bytes to read as long as it lives; waiting for their end would use up the patience."""
+    code = """
+import os, sys
+os.dup2(os.open('file', os.O_RDWR | os.O_CREAT), 1)
+print('x' * 100); os.lseek(1, 0, 0); print('y', file=sys.stderr)
+from atoll_kernel import order
+order._patient
+"""
+    run = kernel.run(code)
+    assert run.text == "True" and run.stderr == "y\n"

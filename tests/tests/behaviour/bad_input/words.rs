@@ -108,15 +108,15 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
     check(&[
         (
             &["ok.py", "--lang", "cobol"],
-            "unknown language `cobol`; one of: python, javascript, bash, r",
+            "unknown language `cobol`; one of: python, javascript, typescript, bash, r",
         ),
         (
             &["ok.py", "--lang", "Python"],
-            "unknown language `Python`; one of: python, javascript, bash, r",
+            "unknown language `Python`; one of: python, javascript, typescript, bash, r",
         ),
         (
             &["ok.py", "--lang", "r"],
-            "language is planned, not there yet: `r`; use python or bash",
+            "language is planned, not there yet: `r`; use python, javascript, typescript or bash",
         ),
         (
             &["ok.py", "--profile", "huge"],

@@ -106,7 +106,8 @@ fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
 fn language(name: &str) -> Result<Language, Refusal> {
     match name.to_lowercase().as_str() {
         "python" | "python3" => Ok(Language::Python),
-        "javascript" | "js" | "typescript" | "ts" => Ok(Language::Javascript),
+        "javascript" | "js" => Ok(Language::Javascript),
+        "typescript" | "ts" | "deno" => Ok(Language::Typescript),
         "bash" => Ok(Language::Bash),
         "r" => Ok(Language::R),
         other => Err((

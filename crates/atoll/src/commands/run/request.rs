@@ -35,9 +35,9 @@ impl Request {
     pub(super) fn read(args: RunArgs) -> Result<Self, Failure> {
         refuse_planned(&args)?;
         let language = word::<Language>(&args.lang)?;
-        if matches!(language, Language::Javascript | Language::R) {
+        if language == Language::R {
             return Err(Failure::usage(format!(
-                "language is planned, not there yet: `{language}`; use python or bash"
+                "language is planned, not there yet: `{language}`; use python, javascript, typescript or bash"
             )));
         }
         check_tier(word::<Tier>(&args.tier)?)?;

@@ -1,0 +1,148 @@
+// One execution: evaluates the code, tells results, at most one error, and the end. It ends once, whoever ends it: the
+// code itself, an interrupt, or `process.exit`.
+'use strict';
+const inspector = require('node:inspector');
+const util = require('node:util');
+const vm = require('node:vm');
+const errors = require('./errors.cjs');
+const show = require('./show.cjs');
+
+const RECEIVE = Symbol.for('atoll.receive');
+const DECLARED = /^SyntaxError: Identifier '(.+)' has already been declared/;
+const session = new inspector.Session();
+session.connect();
+
+class Cell {
+  constructor(message, say, ended) {
+    Object.assign(this, { message, say, ended, over: false, cut: false, isImpatient: false, exitCode: undefined });
+    this.timers = new Set();
+    this.restore = setEnvironment(message.env);
+  }
+
+  async run() {
+    const answer = await evaluate(asExpression(this.message.code), this.message.number);
+    if (this.over) return;
+    try {
+      if (answer.failed) return this.stop();
+      if (answer.exceptionDetails) return this.fail(answer.exceptionDetails);
+      const value = real(answer.result);
+      // So that `main()` as the last line is waited for.
+      await this.show(util.types.isPromise(value) ? await value : value);
+      this.end();
+    } catch (thrown) {
+      this.end(errors.describe(thrown));
+    }
+  }
+
+  // A name that an earlier cell has declared in another way: the control thread knows how to say it anew.
+  fail(details) {
+    const thrown = details.exception ? real(details.exception) : details.text;
+    if (errors.isOfCompiler(thrown, this.message.number)) {
+      const name = DECLARED.exec(details.exception.description)?.[1];
+      const clash = name === undefined ? undefined : { name, ...kindOf(name) };
+      const error = errors.ofCompiler(thrown, details, this.message);
+      return this.leave({ type: 'refused', id: this.message.id, clash, error });
+    }
+    this.end(errors.describe(thrown));
+  }
+
+  async show(value) {
+    if (value !== undefined && !this.over) this.result(await show.forms(value), true);
+  }
+
+  result(data, main) {
+    if (this.over) return;
+    const message = { type: 'result', id: this.message.id, main, data, chart: null };
+    const size = JSON.stringify(message).length;
+    if (size <= this.message.most_bytes) return this.say(message);
+    this.say({ type: 'dropped', id: this.message.id, bytes: size });
+    const text = data['text/plain'];
+    if (typeof text !== 'string') return;
+    this.say({ ...message, data: { 'text/plain': show.headOf(text, this.message.most_bytes) } });
+  }
+
+  cancel(id) {
+    if (this.message.id !== id || this.over) return;
+    this.stop();
+  }
+
+  // Cut off: by `process.exit`, or by an interrupt.
+  stop() {
+    this.cut = true;
+    this.timers.forEach((timer) => (timer.refresh ? clearTimeout(timer) : clearImmediate(timer)));
+    const code = this.exitCode;
+    if (code === undefined) return this.end({ name: 'KeyboardInterrupt', value: '', traceback: ['KeyboardInterrupt'] });
+    const error = { name: 'SystemExit', value: String(code), traceback: [`SystemExit: ${code}`] };
+    this.end(code === 0 ? undefined : error, code);
+  }
+
+  end(error, exitCode = null) {
+    if (this.over) return;
+    if (error) this.say({ type: 'error', id: this.message.id, ...error });
+    this.leave({ type: 'done', id: this.message.id, exit_code: exitCode });
+  }
+
+  leave(message) {
+    this.over = true;
+    this.restore();
+    this.ended();
+    this.say(message);
+  }
+}
+
+// Outside of any function of ours that would be seen in the stack.
+function evaluate(code, number) {
+  const expression = `${code}\n//# sourceURL=cell_${number}.js`;
+  const how = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
+  let resolve;
+  const answered = new Promise((one) => (resolve = one));
+  session.post('Runtime.evaluate', how, (failed, answer) => resolve(failed ? { failed } : answer));
+  return answered;
+}
+
+// `{a: 1}` is an object, unless it can only be a block.
+function asExpression(code) {
+  if (!/^\s*\{[^]*\}\s*$/.test(code)) return code;
+  try {
+    new vm.Script(`(${code}\n)`);
+    return `(${code}\n)`;
+  } catch {
+    return code;
+  }
+}
+
+// The value itself: the inspector only names it.
+function real(named) {
+  if (named.type === 'undefined') return undefined;
+  if (!named.objectId) return 'value' in named ? named.value : vm.runInThisContext(`(${named.unserializableValue})`);
+  let value;
+  Object.defineProperty(globalThis, RECEIVE, { value: (one) => void (value = one), configurable: true });
+  session.post('Runtime.callFunctionOn', {
+    functionDeclaration: "function (value) { globalThis[Symbol.for('atoll.receive')](value); }",
+    objectId: named.objectId,
+    arguments: [{ objectId: named.objectId }],
+  });
+  session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
+  delete globalThis[RECEIVE];
+  return value;
+}
+
+// How a name is there already: as `let`, `const` or `class`, or as `var` or `function`.
+function kindOf(name) {
+  let lexical = false;
+  session.post('Runtime.globalLexicalScopeNames', {}, (_, answer) => (lexical = answer?.names.includes(name)));
+  return { lexical, fixed: Object.getOwnPropertyDescriptor(globalThis, name)?.configurable === false };
+}
+
+function setEnvironment(wanted) {
+  const before = Object.keys(wanted).map((name) => [name, process.env[name]]);
+  Object.assign(process.env, wanted);
+  return () => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+}
+
+module.exports = { Cell };

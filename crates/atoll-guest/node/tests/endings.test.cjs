@@ -1,0 +1,68 @@
+// Interrupts and exits: the code ends, the state stays.
+'use strict';
+const assert = require('node:assert');
+const { test } = require('node:test');
+const { context } = require('./driver.cjs');
+
+const MARK = 'console.log("MARK");';
+const ENDLESS = {
+  'a loop': `${MARK} while (true) {}`,
+  'a loop that catches': `${MARK} for (;;) try { while (true) {} } catch {} finally { console.log("FINALLY") }`,
+  'a wait': `${MARK} await new Promise(() => {})`,
+  'a promise as the value': `${MARK} new Promise(() => {})`,
+  'a loop after a wait': `await 1; ${MARK} while (true) {}`,
+  'a loop of waits': `${MARK} while (true) await null`,
+  'a loop in a timer': `setTimeout(() => { ${MARK} while (true) {} }, 1); await new Promise(() => {})`,
+  'a loop in a tick': `process.nextTick(() => { ${MARK} while (true) {} }); await new Promise(() => {})`,
+  'a loop while a value is shown': `${MARK} ({ [util.inspect.custom]() { while (true) {} } })`,
+  'a child process': `${MARK} child_process.execSync('sleep 1000')`,
+  'a lock': `${MARK} Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)`,
+  'a regular expression': `${MARK} /(a+)+b/.test('a'.repeat(60))`,
+};
+
+test('an interrupt ends whatever runs and keeps the state', async (t) => {
+  const js = await context(t);
+  await js.run('let kept = 41');
+  for (const [name, code] of Object.entries(ENDLESS)) {
+    const ended = await js.run(code, { interruptAt: 'MARK' });
+    assert.deepEqual([ended.error?.name, ended.stdout], ['KeyboardInterrupt', 'MARK\n'], name);
+    assert.equal((await js.run('kept + 1')).text, '42', name);
+  }
+  assert.equal((await js.run('await new Promise((done) => setTimeout(done, 1, "timers work"))')).text, "'timers work'");
+});
+
+test('a cell that waits for a timer does not go on after its interrupt', async (t) => {
+  const js = await context(t);
+  const sleeps = [
+    'new Promise((done) => setTimeout(done, 1))',
+    'new Promise(setImmediate)',
+    'require("timers/promises").setTimeout(1)',
+    'util.promisify(setTimeout)(1)',
+  ];
+  for (const sleep of sleeps) {
+    await js.run(`globalThis.turns = 0; for (;;) { await ${sleep}; if (++turns === 3) ${MARK} }`, { interruptAt: 'MARK' });
+    const turns = await js.run('const before = turns; await new Promise((done) => setTimeout(done, 30)); turns - before');
+    assert.equal(turns.text, '0', sleep);
+  }
+});
+
+test('an interrupt of nothing harms nothing', async (t) => {
+  const js = await context(t);
+  js.send({ type: 'interrupt' });
+  assert.equal((await js.run('6 * 7')).text, '42');
+});
+
+test('process.exit ends the cell and not the context', async (t) => {
+  const js = await context(t);
+  const left = await js.run('let kept = 1; try { process.exit(3) } catch {} finally { console.log("no") }\nconsole.log("no")');
+  assert.deepEqual([left.exitCode, left.error.name, left.error.value, left.stdout], [3, 'SystemExit', '3', '']);
+  const fine = await js.run('process.exit()');
+  assert.deepEqual([fine.exitCode, fine.error], [0, undefined]);
+  assert.equal((await js.run('setTimeout(() => process.exit(4), 1); await new Promise(() => {})')).exitCode, 4);
+  assert.equal((await js.run('kept')).text, '1');
+});
+
+test('a hard exit ends the process at once', async (t) => {
+  const js = await context(t);
+  await assert.rejects(js.run('process.reallyExit(5)'), /"code":5.*"stderr":""/);
+});

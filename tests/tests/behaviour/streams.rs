@@ -1,0 +1,46 @@
+//! The order of stdout and stderr as the caller hears them while the code runs.
+
+use anyhow::Result;
+use atoll_core::Language;
+use atoll_engine::Output;
+use atoll_tests::Place;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Runs code and gives both streams as one text; each change to stderr is marked by `!`, back to stdout by `.`.
+async fn heard(place: &mut Place, language: Language, code: &str) -> Result<String> {
+    let (mut heard, mut last) = (String::new(), '.');
+    let mut sink = |output: Output<'_>| {
+        let (mark, piece) = match output {
+            Output::Stdout(piece) => ('.', piece),
+            Output::Stderr(piece) => ('!', piece),
+            _ => return,
+        };
+        if mark != last && !piece.is_empty() {
+            heard.push(mark);
+            last = mark;
+        }
+        heard.push_str(&String::from_utf8_lossy(piece));
+    };
+    place
+        .sandbox
+        .run(language, code, Arc::new(Notify::new()), &mut sink)
+        .await?;
+    Ok(heard)
+}
+
+#[tokio::test]
+async fn both_streams_come_in_the_order_of_writing() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    let python = "import os, sys\nfor n in range(100):\n    print(n)\n    print(n, file=sys.stderr)\n\
+                  os.system('echo child >&2')\nprint('end')";
+    let javascript = "for (let n = 0; n < 100; n++) { console.log(n); console.error(n) }\n\
+                      child_process.execSync('echo child >&2', { stdio: 'inherit' }); console.log('end')";
+    let numbers: String = (0..100)
+        .map(|n| format!("{}{n}\n!{n}\n", if n == 0 { "" } else { "." }))
+        .collect();
+    let expected = format!("{numbers}child\n.end\n");
+    assert_eq!(heard(&mut place, Language::Python, python).await?, expected);
+    assert_eq!(heard(&mut place, Language::Javascript, javascript).await?, expected);
+    place.end().await
+}
