@@ -61,12 +61,12 @@ impl Events {
     }
 
     /// The next event; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<Event>> {
+    pub fn read(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
                 self.text = rest;
-                if let Some(event) = read(&event)? {
+                if let Some(event) = parsed(&event)? {
                     return Ok(Some(event));
                 }
                 continue;
@@ -80,7 +80,7 @@ impl Events {
     /// Every event until one has this name; the last is that one.
     pub fn until(&mut self, name: &str) -> Result<Vec<Event>> {
         let mut seen = Vec::new();
-        while let Some(event) = self.next()? {
+        while let Some(event) = self.read()? {
             seen.push(event);
             if seen.last().is_some_and(|event| event.name == name) {
                 return Ok(seen);
@@ -92,7 +92,7 @@ impl Events {
     /// Every event to the end of the stream.
     pub fn rest(&mut self) -> Result<Vec<Event>> {
         let mut seen = Vec::new();
-        while let Some(event) = self.next()? {
+        while let Some(event) = self.read()? {
             seen.push(event);
         }
         Ok(seen)
@@ -111,7 +111,7 @@ impl Events {
 }
 
 /// A comment alone is no event.
-fn read(text: &str) -> Result<Option<Event>> {
+fn parsed(text: &str) -> Result<Option<Event>> {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     let Some(name) = field("event: ") else { return Ok(None) };
     Ok(Some(Event {

@@ -108,7 +108,7 @@ mod tests {
         let (gentle, _) = Gentle::new(body(40, 64 << 10), u64::MAX);
         assert_eq!(read(gentle, None).await.unwrap_err(), TooMuch::Kept.to_string());
         let (gentle, progress) = Gentle::new(body(40, 64 << 10), u64::MAX);
-        assert_eq!(read(gentle, Some(progress)).await, Ok(40 * 64 << 10));
+        assert_eq!(read(gentle, Some(progress)).await, Ok((40 * 64) << 10));
         let (gentle, progress) = Gentle::new(body(2, 10), 19);
         assert_eq!(
             read(gentle, Some(progress)).await.unwrap_err(),

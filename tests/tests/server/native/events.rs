@@ -56,12 +56,12 @@ fn what_is_gone_from_the_ring_is_said() {
     }
     let path = format!("/v1/sandboxes/{id}/events");
     let mut late = Events::open(&server, "GET", &path, "Last-Event-ID: 2\r\n", None).unwrap();
-    let lost = late.next().unwrap().unwrap();
+    let lost = late.read().unwrap().unwrap();
     assert_eq!(
         (lost.name.as_str(), &lost.data["first"], &lost.data["last"]),
         ("lost", &json!(3), &json!(5))
     );
-    assert_eq!(late.next().unwrap().unwrap().id, Some(6));
+    assert_eq!(late.read().unwrap().unwrap().id, Some(6));
 }
 
 #[test]
