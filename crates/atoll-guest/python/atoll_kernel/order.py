@@ -8,37 +8,52 @@ A host that does not read is not waited for twice in a cell.
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import io
 import os
 import stat
 import termios
 import time
-from typing import Any
 
 PATIENCE_SECONDS = 1.0
 PAUSE_SECONDS = 0.0002
 QUICK_LOOKS = 20
 
 _OTHER = {1: 2, 2: 1}
+_streams: dict[int, Stream] = {}
 _last = 1
 _patient = True
 
 
-class Stream(io.FileIO):
-    """Descriptor 1 or 2, written in turn with the other one."""
+class Stream(io.TextIOWrapper):
+    """Text on descriptor 1 or 2, written in turn with the other one.
 
-    def write(self, data: Any) -> int | None:  # type: ignore[override]
-        take_turn(self.fileno())
-        return super().write(data)
+    Here and not below: an interrupt between a write to the pipe and its return would make it be written twice.
+    """
+
+    def __init__(self, fd: int, name: str) -> None:
+        self._fd = fd
+        raw = io.FileIO(fd, "w", closefd=False)
+        raw.name = f"<{name}>"
+        buffer = io.BufferedWriter(raw)
+        super().__init__(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        _streams[fd] = self
+
+    def write(self, text: str) -> int:
+        if self._fd != _last:
+            take_turn(self._fd)
+        return super().write(text)
 
 
 def take_turn(fd: int) -> None:
-    """Called before a write: if the last one went to the other stream, the host takes that first."""
+    """The last write went to the other stream: the host takes that first, with what waits for the end of a line."""
     global _last
-    if fd != _last and fd in _OTHER:
-        _last = fd
-        _wait_until_read(_OTHER[fd])
+    _last, other = fd, _OTHER[fd]
+    if other in _streams:
+        with contextlib.suppress(Exception):
+            _streams[other].flush()
+    _wait_until_read(other)
 
 
 def let_host_read() -> None:

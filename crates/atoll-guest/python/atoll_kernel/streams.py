@@ -89,10 +89,7 @@ def _spare_of(fd: int) -> int:
 
 
 def _text_stream(fd: int) -> io.TextIOWrapper:
-    raw = order.Stream(fd, "w", closefd=False)
-    raw.name = f"<{_NAMES[fd]}>"  # type: ignore[misc]
-    buffer = io.BufferedWriter(raw)
-    return io.TextIOWrapper(buffer, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    return order.Stream(fd, _NAMES[fd])
 
 
 def _settle_stream(fd: int, name: str) -> None:

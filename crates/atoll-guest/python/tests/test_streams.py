@@ -85,7 +85,7 @@ for number in range(50):
     print(number)
     print(-number, file=sys.stderr)
 os.system('echo below >&2')
-print('after')
+print('after', end='')
 logging.warning('logged')
 !echo command
 """
@@ -94,7 +94,7 @@ logging.warning('logged')
         *numbers,
         ("stdout", "49\n"),
         ("stderr", "-49\nbelow\n"),
-        ("stdout", "after\n"),
+        ("stdout", "after"),
         ("stderr", "WARNING:root:logged\n"),
         ("stdout", "command\n"),
     ]
