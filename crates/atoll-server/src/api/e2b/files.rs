@@ -4,6 +4,7 @@ use super::E2b;
 use super::connect::invalid;
 use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
+use super::unpack::unpacked;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
@@ -175,6 +176,7 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
 }
 
 async fn take(allowed: &Allowed, request: Request) -> Result<Vec<Entry>, ApiError> {
+    let request = unpacked(request)?;
     let metadata = metadata(request.headers())?;
     let kind = word(request.headers(), header::CONTENT_TYPE.as_str())
         .unwrap_or_default()
@@ -231,14 +233,17 @@ async fn begin<'a>(
 }
 
 /// Moves the bytes; what breaks off leaves nothing behind.
-async fn fill<E>(
+async fn fill<E: std::fmt::Display>(
     mut upload: Upload<'_>,
     mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
 ) -> Result<Entry, ApiError> {
     while let Some(piece) = pieces.next().await {
-        let Ok(piece) = piece else {
-            upload.abort().await?;
-            return Err(invalid("the upload broke off; nothing was written"));
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => {
+                upload.abort().await?;
+                return Err(invalid(format!("the upload broke off, nothing was written: {error}")));
+            }
         };
         let pushed: Result<(), EngineError> = upload.push(&piece).await;
         pushed?;
