@@ -31,12 +31,19 @@ const E2B: Suite = Suite {
     venv: "xtask-e2b",
 };
 
+const E2B_OLDER: Suite = Suite {
+    list: "requirements-older.txt",
+    venv: "xtask-e2b-older",
+    ..E2B
+};
+
 pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
     KERNEL.run(project)
 }
 
 pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
-    E2B.run(project)
+    E2B.run(project)?;
+    E2B_OLDER.run(project)
 }
 
 impl Suite {
