@@ -16,6 +16,7 @@ pub mod census;
 pub mod e2b;
 pub mod fuzz_bodies;
 pub mod guest;
+pub mod load;
 mod place;
 pub mod process;
 pub mod server;

@@ -6,5 +6,6 @@ mod clients;
 mod drain;
 mod keys;
 mod kill;
+mod load;
 mod logs;
 mod settings;
