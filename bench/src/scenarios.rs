@@ -1,7 +1,7 @@
 //! The scenarios. Each returns rows: what was measured, beside its baseline.
 
-use crate::baseline;
 use crate::series::{Row, Series};
+use crate::{baseline, http};
 use anyhow::{Result, ensure};
 use atoll_core::Limits;
 use atoll_core::{Language, Outcome};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
 
-pub(crate) const NAMES: &[&str] = &[
+const NAMES: &[&str] = &[
     "first_result",
     "on_demand",
     "one_plus_one",
@@ -19,11 +19,24 @@ pub(crate) const NAMES: &[&str] = &[
     "idle_memory",
     "throughput",
     "many_live",
+    "http_first",
+    "http_throughput",
+    "http_burst",
+    "http_files",
 ];
+/// Only when they are named.
+const ON_REQUEST: &[&str] = &["http_sdk", "load", "soak"];
 
 const GROUPBY: &str =
     "import pandas as pd\npd.DataFrame({'k': ['a', 'b'] * 150, 'v': range(300)}).groupby('k').v.sum()";
 const COUNT: usize = 100;
+
+/// Those that were named, else all that need nothing and end soon.
+pub(crate) fn chosen(wanted: &[String]) -> impl Iterator<Item = &'static str> {
+    let named = |name: &&&str| wanted.iter().any(|word| word == **name);
+    let usual = NAMES.iter().filter(move |name| wanted.is_empty() || named(name));
+    usual.chain(ON_REQUEST.iter().filter(named)).copied()
+}
 
 pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
     match name {
@@ -34,8 +47,20 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
         "cpu_overhead" => cpu_overhead().await,
         "idle_memory" => idle_memory().await,
         "throughput" => throughput().await,
+        "http_first" => aside(http::first).await,
+        "http_throughput" => aside(http::throughput).await,
+        "http_burst" => aside(http::burst).await,
+        "http_files" => aside(http::files).await,
+        "http_sdk" => aside(http::sdk).await,
+        "load" => aside(http::load).await,
+        "soak" => aside(http::soak).await,
         _ => many_live().await,
     }
+}
+
+/// The clients of these wait for their answers.
+async fn aside(work: fn() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+    tokio::task::spawn_blocking(work).await?
 }
 
 /// A sandbox whose Python context starts with it.

@@ -17,6 +17,7 @@ pub mod e2b;
 pub mod events;
 pub mod fuzz_bodies;
 pub mod guest;
+pub mod load;
 mod place;
 pub mod process;
 pub mod server;

@@ -22,12 +22,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// In `home`, with these flags besides.
+    /// In `home`, with these flags besides, and without a pool.
     pub fn start(home: &Path, flags: &[&str]) -> Result<Self> {
+        let small = ["--template", "python-min", "--pool-min", "0"];
+        Self::start_as_it_is(home, &[flags, &small].concat())
+    }
+
+    /// In `home`, with these flags and no others.
+    pub fn start_as_it_is(home: &Path, flags: &[&str]) -> Result<Self> {
         let log = home.join("log");
         lend_templates(home)?;
         let mut command = serve(home, flags);
-        command.args(["--template", "python-min", "--pool-min", "0"]);
         let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log)?).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let greeting = read_greeting(&mut stdout, &log)?;

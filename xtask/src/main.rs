@@ -9,6 +9,7 @@
 )]
 
 mod guest_kernel;
+mod node;
 mod packages;
 mod project;
 mod python;

@@ -38,12 +38,19 @@ const OPENAPI: Suite = Suite {
     venv: "xtask-openapi",
 };
 
+const E2B_OLDER: Suite = Suite {
+    list: "requirements-older.txt",
+    venv: "xtask-e2b-older",
+    ..E2B
+};
+
 pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
     KERNEL.run(project)
 }
 
 pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
-    E2B.run(project)
+    E2B.run(project)?;
+    E2B_OLDER.run(project)
 }
 
 /// Requests that are made from the description of the API.

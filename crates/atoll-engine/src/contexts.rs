@@ -159,10 +159,17 @@ impl Contexts {
             Some(slot) => Arc::clone(slot),
             None => {
                 let slot = Slot::new(language, HOME, true, None);
-                slots.push(Arc::clone(&slot));
+                // Before those that were asked for: the newest of these is the last.
+                let place = slots.iter().take_while(|slot| slot.default).count();
+                slots.insert(place, Arc::clone(&slot));
                 slot
             }
         }
+    }
+
+    /// Gives the default context of a language its name, before it is used. Nothing is started.
+    pub fn name_default(&self, language: Language) {
+        drop(self.default(language));
     }
 
     /// The interpreter is gone. A default context is another one from now on; a named one keeps its name.

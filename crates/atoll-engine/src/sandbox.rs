@@ -168,9 +168,7 @@ impl Sandbox {
     /// different contexts run side by side. A context that did not survive is replaced.
     pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
         let slot = self.contexts.find(&request.context)?;
-        let mut env = self.env.clone();
-        env.extend(request.env);
-        check_environment(&env)?;
+        let env = self.environment(slot.language, request.env)?;
         let taken = tokio::select! {
             taken = slot.take(self) => taken,
             () = request.control.interrupted() => return Err(EngineError::Interrupted),
@@ -194,6 +192,19 @@ impl Sandbox {
             false => self.contexts.lost(&slot),
         }
         Ok(self.execution(&slot, id, ended, &limits, layers))
+    }
+
+    /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others
+    /// were started in it, and what their code made of it stays.
+    fn environment(
+        &self,
+        language: Language,
+        own: BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, EngineError> {
+        let mut all = self.env.clone();
+        all.extend(own.clone());
+        check_environment(&all)?;
+        Ok(if language == Language::Python { all } else { own })
     }
 
     fn execution(

@@ -1,10 +1,13 @@
 //! What runs inside a context, carried in the binary and laid into templates: the Python
 //! kernel, the JavaScript kernel, the bash driver.
 
+use std::collections::BTreeMap;
+
 include!(concat!(env!("OUT_DIR"), "/kernel_files.rs"));
 
-/// Says that it is there, then reads one NUL-ended piece of code after the other from descriptor 3, runs it in this very
-/// shell, and answers its status. The code itself sees no descriptor 3.
+/// Says that it is there, then reads one NUL-ended message after the other from descriptor 3: what [`bash_environment`] has
+/// made, the byte 1, and a piece of code. It runs the code in this very shell, and answers its status. The code itself sees
+/// no descriptor 3. The environment is put back before the next message is read, however the code ended.
 ///
 /// An interrupt ends the whole piece of code, not the shell. Outside of functions `continue` leaves every loop of the
 /// code for the next turn of this one. It cannot leave a function. So there a debug trap is set as well: it runs before
@@ -24,15 +27,57 @@ pub const BASH_DRIVER: &str = concat!(
     "while { [[ -z ${__atoll_back-} ]] || { trap - DEBUG; set +eETu; eval \"$__atoll_back\"; }; ",
     "[[ -z ${__atoll_cut-} ]] || printf '%s\\n' \"$__atoll_cut\" >&3; ",
     "[[ $- != *x* ]] || { __atoll_x='set -x; '; set +x; }; ",
-    "unset __atoll_on __atoll_cut __atoll_back; IFS= read -r -d '' -u 3 REPLY; } 2>/dev/null; ",
-    "do REPLY=${__atoll_x-}$REPLY; __atoll_x=; __atoll_on=1; eval \"$REPLY\" 3>&-; ",
+    "[[ -z ${__atoll_undo-} ]] || eval \"$__atoll_undo\"; ",
+    "unset __atoll_on __atoll_cut __atoll_back __atoll_undo; IFS= read -r -d '' -u 3 REPLY; } 2>/dev/null; ",
+    "do eval \"${REPLY%%$'\\1'*}\" 2>/dev/null; REPLY=${__atoll_x-}${REPLY#*$'\\1'}; ",
+    "__atoll_x=; __atoll_on=1; eval \"$REPLY\" 3>&-; ",
     "{ __atoll_status=$?; unset __atoll_on __atoll_cut; printf '%s\\n' \"$__atoll_status\" >&3; } 2>/dev/null; done",
 );
+
+/// Shell words that set an environment for one piece of code, and say in `__atoll_undo` how it was before. Names that are no
+/// names in bash are left out: it could not hold them.
+pub fn bash_environment(variables: &BTreeMap<String, String>) -> String {
+    let each = variables.iter().filter(|(name, _)| is_name(name)).map(|(name, value)| {
+        let value = quoted(value);
+        format!("__atoll_undo+=\"unset {name}; $(declare -p {name} || :)\"$'\\n'; export {name}={value}; ")
+    });
+    each.collect()
+}
+
+fn is_name(name: &str) -> bool {
+    let letters = name
+        .bytes()
+        .all(|letter| letter.is_ascii_alphanumeric() || letter == b'_');
+    letters && name.starts_with(|first: char| !first.is_ascii_digit())
+}
+
+/// In the quotes of bash in which no byte means anything but itself.
+fn quoted(value: &str) -> String {
+    let letters = value.chars().map(|letter| match letter {
+        '\'' | '\\' => format!("\\{letter}"),
+        letter if letter.is_ascii_control() => format!("\\x{:02x}", u32::from(letter)),
+        letter => letter.to_string(),
+    });
+    format!("$'{}'", letters.collect::<String>())
+}
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn lines_of_the_code_count_from_one() {
         assert!(!super::BASH_DRIVER.contains('\n'));
+    }
+
+    #[test]
+    fn a_value_cannot_leave_its_quotes() {
+        let told = super::bash_environment(&[("A".to_owned(), "'\\\u{1}$(x)é".to_owned())].into());
+        assert!(told.ends_with(r"export A=$'\'\\\x01$(x)é'; "), "{told}");
+        for name in ["A;B", "1A", "", "a-b"] {
+            assert_eq!(
+                super::bash_environment(&[(name.to_owned(), String::new())].into()),
+                "",
+                "{name}"
+            );
+        }
     }
 }

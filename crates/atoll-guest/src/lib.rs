@@ -17,4 +17,4 @@ mod usage;
 mod watch;
 
 pub use agent::main;
-pub use kernel::{BASH_DRIVER, KERNEL_FILES, NODE_FILES};
+pub use kernel::{BASH_DRIVER, KERNEL_FILES, NODE_FILES, bash_environment};

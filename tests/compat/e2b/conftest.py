@@ -1,6 +1,6 @@
 """A real server for the real clients: started once, on free ports, with a key of its own."""
 
-import json
+import gc
 import os
 import pathlib
 import re
@@ -58,6 +58,14 @@ def server():
             assert process.wait(timeout=60) == 0
 
 
+@pytest.fixture(autouse=True)
+def streams_are_closed():
+    """Answers that a test left unread are closed between tests. Older clients can wait for their own lock for ever when
+    Python finds them in the middle of a call."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 def sandbox():
     from e2b_code_interpreter import Sandbox
@@ -65,7 +73,3 @@ def sandbox():
     one = Sandbox.create()
     yield one
     one.kill()
-
-
-def pretty(value: object) -> str:
-    return json.dumps(value, indent=1, default=str)

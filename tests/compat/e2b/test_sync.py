@@ -181,7 +181,8 @@ def test_standard_input(sandbox):
 
 def test_time_limit_of_a_command(sandbox):
     with pytest.raises(TimeoutException):
-        sandbox.commands.run("sleep 60", timeout=1)
+        sandbox.commands.run("sleep 61", timeout=1)
+    assert sandbox.commands.run("pgrep -f 'sleep 6[1]' || echo gone").stdout == "gone\n"
 
 
 def test_terminal(sandbox):
@@ -231,15 +232,73 @@ def test_a_wrong_key_is_refused():
         Sandbox.create(api_key="e2b_" + "0" * 40)
 
 
-def test_a_server_inside_is_reached_by_its_name(sandbox, server):
-    sandbox.commands.run("mkdir -p www && echo hello > www/i.txt")
-    sandbox.commands.run("python3 -m http.server 8000 --directory www", background=True)
-    host = sandbox.get_host(8000)
-    request = urllib.request.Request(f"{server['url']}/i.txt", headers={"Host": host})
-    deadline = time.monotonic() + 20
-    while True:
+def test_packed_uploads_and_streams(sandbox, tmp_path):
+    import io
+
+    text = "all work and no play\n" * 50_000
+    sandbox.files.write("packed", text, gzip=True)
+    assert sandbox.commands.run("wc -c < packed").stdout.strip() == str(len(text))
+    assert sandbox.files.read("packed", gzip=True) == text
+    sandbox.files.write("from_file", io.BytesIO(b"x" * 5_000_000))
+    assert len(sandbox.files.read("from_file", format="bytes")) == 5_000_000
+
+
+def test_signed_uploads(sandbox):
+    url = sandbox.upload_url("/tmp/up.txt", use_signature_expiration=60)
+    headers = {"Content-Type": "application/octet-stream"}
+    urllib.request.urlopen(urllib.request.Request(url, b"by address", headers))
+    assert sandbox.files.read("/tmp/up.txt") == "by address"
+    for wrong in (url.replace("up.txt", "other.txt"), url.replace("v1_", "v1_A")):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(wrong, b"x", headers))
+        assert refused.value.code == 401
+
+
+def test_a_terminal_is_joined_again(sandbox):
+    from e2b.sandbox.commands.command_handle import PtySize
+
+    first = sandbox.pty.create(PtySize(rows=24, cols=80), cwd="/tmp", envs={"NAME": "value"})
+    first.disconnect()
+    again = sandbox.pty.connect(first.pid)
+    sandbox.pty.send_stdin(first.pid, b"pwd; echo \"<$NAME>\"; exit 0\n")
+    said = bytearray()
+    assert again.wait(on_pty=said.extend).exit_code == 0
+    assert b"/tmp" in said and b"<value>" in said
+
+
+def test_a_killed_sandbox_ends_what_runs_in_it(server):
+    import threading
+
+    s = Sandbox.create()
+    said = threading.Event()
+    ended = []
+
+    def run():
         try:
-            assert urllib.request.urlopen(request).read() == b"hello\n"
-            return
-        except urllib.error.HTTPError as error:
-            assert error.code == 502 and time.monotonic() < deadline
+            s.run_code("import time\nprint(1, flush=True)\ntime.sleep(60)", on_stdout=lambda _: said.set())
+        except Exception as error:  # noqa: BLE001
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert said.wait(20)
+    s.kill()
+    thread.join(20)
+    assert len(ended) == 1
+
+
+def test_languages(sandbox):
+    assert sandbox.run_code("console.log(6 * 7)", language="javascript").logs.stdout == ["42\n"]
+    assert sandbox.run_code("a=1; echo $((a + 1))", language="bash").logs.stdout == ["2\n"]
+    shown = {c.language for c in sandbox.list_code_contexts()}
+    assert {"python", "javascript", "bash"} <= shown
+
+
+def test_what_cannot_be_had_is_said(sandbox):
+    from e2b import SandboxException
+
+    with pytest.raises(SandboxException):
+        sandbox.create_snapshot()
+    assert sandbox.list_snapshots().next_items() == []
+    with pytest.raises(SandboxException):
+        Sandbox.create(template="no-such-template")

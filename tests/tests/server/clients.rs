@@ -226,3 +226,24 @@ fn headers_of_proxies_and_overrides_change_nothing() {
     let listed = server.raw(request.as_bytes()).unwrap();
     assert_eq!(listed.json().unwrap()["keys"].as_array().unwrap().len(), 1);
 }
+
+/// A refusal must not be lost because the client is still sending: the rest of the body is taken, and the connection lives.
+#[test]
+fn an_early_refusal_arrives_and_the_rest_of_the_body_is_taken() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let mut connection = connect(server.api).unwrap();
+    let rest = vec![b'x'; 1 << 20];
+    let head = format!(
+        "POST /files?path=a HTTP/1.1\r\nHost: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\r\n",
+        server.api,
+        rest.len()
+    );
+    connection.write_all(head.as_bytes()).unwrap();
+    assert_eq!(Answer::read(&mut connection).unwrap().status, 400);
+    connection.write_all(&rest).unwrap();
+    connection
+        .write_all(get(&server, &server.api.to_string()).as_bytes())
+        .unwrap();
+    assert_eq!(Answer::read(&mut connection).unwrap().status, 200);
+}

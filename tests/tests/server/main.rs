@@ -6,6 +6,7 @@ mod clients;
 mod drain;
 mod keys;
 mod kill;
+mod load;
 mod logs;
 mod native;
 mod settings;

@@ -175,7 +175,11 @@ impl Context {
                 })
                 .await
             }
-            Interpreter::Bash => self.write(&[code.as_bytes(), b"\0"].concat()).await,
+            Interpreter::Bash => {
+                let before = atoll_guest::bash_environment(env);
+                self.write(&[before.as_bytes(), b"\x01", code.as_bytes(), b"\0"].concat())
+                    .await
+            }
         }
     }
 

@@ -21,7 +21,9 @@ from typing import Any
 
 from atoll_kernel.plain import cut
 
-MAX_VALUE_CHARS = 64 << 10
+# Some agents carry their final answer, pictures too, in the value of an exception.
+MAX_VALUE_CHARS = 4 << 20
+MAX_SHOWN_CHARS = 64 << 10
 MAX_TRACEBACK_CHARS = 1 << 20
 MAX_FRAMES = 60
 EXIT_CODE_BOUND = 1 << 31
@@ -110,7 +112,7 @@ def _clean(summary: traceback.TracebackException, seen: set[int]) -> None:
     seen.add(id(summary))
     text = getattr(summary, "_str", None)
     if isinstance(text, str):
-        summary._str = cut(text, MAX_VALUE_CHARS)  # type: ignore[attr-defined]
+        summary._str = cut(text, MAX_SHOWN_CHARS)  # type: ignore[attr-defined]
     if getattr(summary, "text", "") is None and re.fullmatch(_CELL_NAME, summary.filename or ""):
         summary.text = linecache.getline(summary.filename, int(summary.lineno or 0))
     if summary.stack is not None:

@@ -85,7 +85,13 @@ def test_a_value_that_wants_to_exit(kernel: Kernel) -> None:
 
 def test_a_giant_value_is_cut(kernel: Kernel) -> None:
     run = failed(kernel, "raise ValueError('x' * 10**8)")
-    assert len(run.error["value"]) < 70_000 and len(run.traceback) < 1 << 21
+    assert len(run.error["value"]) < 5_000_000 and len(run.traceback) < 70_000
+
+
+def test_a_large_value_is_kept_and_shown_in_short(kernel: Kernel) -> None:
+    """Agents carry their answers in it."""
+    run = failed(kernel, "raise ValueError('x' * 10**6)")
+    assert run.error["value"] == "x" * 10**6 and len(run.traceback) < 70_000
 
 
 def test_notes_are_shown(kernel: Kernel) -> None:

@@ -1,6 +1,7 @@
 //! One connection: requests one after another until the client, a clock or the end of the server ends it.
 
 use super::clocked::{Clocked, ConnectionClock, Times};
+use super::lingering::Lingering;
 use super::listen::{ConnectionInfo, ConnectionLimits};
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -66,7 +67,7 @@ async fn answer(
 ) -> Result<Response<Answering>, Infallible> {
     clock.request_begins();
     let busy = Busy(clock);
-    let mut request = request.map(Body::new);
+    let mut request = Lingering::wrap(request);
     request.extensions_mut().insert(info);
     let response = app.oneshot(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -4,6 +4,7 @@ mod body;
 mod clocked;
 mod connection;
 mod host;
+mod lingering;
 mod listen;
 mod observe;
 mod origin;

@@ -56,19 +56,21 @@ pub(super) async fn create_v2(
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    create(&state.e2b, &caller, &body, DEFAULT_TIMEOUT).await
+    create(&state.e2b, &caller, read(&body)?, DEFAULT_TIMEOUT).await
 }
 
+/// Clients of this version ask for the internet in every call, whoever uses them; that is no wish, and `info` says what is.
 pub(super) async fn create_v1(
     Extract(state): Extract<AppState>,
     caller: Caller,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    create(&state.e2b, &caller, &body, OLD_TIMEOUT).await
+    let mut call: CreateCall = read(&body)?;
+    call.allow_internet_access = None;
+    create(&state.e2b, &caller, call, OLD_TIMEOUT).await
 }
 
-async fn create(e2b: &E2b, caller: &Caller, body: &[u8], timeout: u64) -> Result<Response, ApiError> {
-    let call: CreateCall = read(body)?;
+async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> Result<Response, ApiError> {
     refuse_what_is_not_there(&call)?;
     let timeout = call.timeout.unwrap_or(timeout);
     let wish = Wish {

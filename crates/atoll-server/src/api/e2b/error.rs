@@ -14,6 +14,13 @@ pub(crate) fn render_api(error: &ApiError) -> Response {
     finish((status, Json(body)).into_response(), error)
 }
 
+/// The same for a port of a sandbox, with which it was: `{"code":502,"message":"…","sandboxId":"…","port":3000}`.
+pub(super) fn render_port(error: &ApiError, sandbox: &str, port: u16) -> Response {
+    let status = status(error.code());
+    let body = json!({"code": status.as_u16(), "message": words(error), "sandboxId": sandbox, "port": port});
+    finish((status, Json(body)).into_response(), error)
+}
+
 /// `{"code":"not_found","message":"…"}`, Connect's words. For unary calls; a stream has its own end frame.
 pub(crate) fn render_rpc(error: &ApiError) -> Response {
     finish((status(error.code()), Json(rpc_body(error))).into_response(), error)

@@ -4,6 +4,7 @@ use super::E2b;
 use super::connect::invalid;
 use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
+use super::unpack::unpacked;
 use crate::api::gentle::Gentle;
 use crate::api::{ApiError, AppState, Counted, ErrorCode};
 use crate::auth::Caller;
@@ -183,6 +184,7 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
 }
 
 async fn take(allowed: &Allowed, request: Request, moved: &mut u64) -> Result<Vec<Entry>, ApiError> {
+    let request = unpacked(request)?;
     let metadata = metadata(request.headers())?;
     let kind = word(request.headers(), header::CONTENT_TYPE.as_str())
         .unwrap_or_default()
@@ -246,15 +248,18 @@ async fn begin<'a>(
 }
 
 /// Moves the bytes; what breaks off leaves nothing behind.
-async fn fill<E>(
+async fn fill<E: std::fmt::Display>(
     mut upload: Upload<'_>,
     mut pieces: impl Stream<Item = Result<Bytes, E>> + Unpin,
     moved: &mut u64,
 ) -> Result<Entry, ApiError> {
     while let Some(piece) = pieces.next().await {
-        let Ok(piece) = piece else {
-            upload.abort().await?;
-            return Err(invalid("the upload broke off; nothing was written"));
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) => {
+                upload.abort().await?;
+                return Err(invalid(format!("the upload broke off, nothing was written: {error}")));
+            }
         };
         *moved += piece.len() as u64;
         let pushed: Result<(), EngineError> = upload.push(&piece).await;

@@ -7,9 +7,10 @@ use super::route::Inside;
 use crate::api::AppState;
 use crate::auth::Caller;
 use atoll_core::execution::{CodeError, Execution, RichResult};
+use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
-use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request};
+use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
 use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -304,10 +305,18 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
         .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
     let sandbox = &inside.session.sandbox;
     if let Some(cwd) = &call.cwd {
-        sandbox.stat(cwd).await.map_err(|error| refuse(&error))?;
+        make_place(sandbox, cwd).await.map_err(|error| refuse(&error))?;
     }
     let made = sandbox.contexts().create(sandbox, language, call.cwd.as_deref()).await;
     Ok(Json(told(&made.map_err(|error| refuse(&error))?)))
+}
+
+/// A context may be asked for in a directory that is not there yet.
+async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
+    match sandbox.make_dir(cwd).await {
+        Err(EngineError::Jail(JailError::Refused { why: Why::Exists, .. })) => Ok(()),
+        made => made.map(drop),
+    }
 }
 
 fn refuse(error: &EngineError) -> Refusal {
@@ -327,8 +336,11 @@ fn told(context: &ContextInfo) -> Value {
     json!({"id": context.id, "language": context.language, "cwd": context.cwd})
 }
 
+/// Those of Python and JavaScript are always there, used or not.
 pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
-    let all = inside.session.sandbox.contexts().list();
+    let contexts = inside.session.sandbox.contexts();
+    contexts.name_default(Language::Javascript);
+    let all = contexts.list();
     Json(all.iter().map(told).collect())
 }
 

@@ -17,6 +17,7 @@ mod ports;
 mod process;
 mod route;
 mod tokens;
+mod unpack;
 mod watchers;
 
 use crate::api::AppState;

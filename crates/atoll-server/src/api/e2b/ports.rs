@@ -28,7 +28,7 @@ pub(crate) async fn by_host(State(state): State<AppState>, request: Request, nex
         Some((port, _)) if port == ENVD_PORT || port == INTERPRETER_PORT => next.run(request).await,
         Some((port, name)) => {
             let forwarded = forward(&state.e2b, port, &name, request).await;
-            forwarded.unwrap_or_else(|error| super::error::render_api(&error))
+            forwarded.unwrap_or_else(|error| super::error::render_port(&error, &name, port))
         }
         None => next.run(request).await,
     }

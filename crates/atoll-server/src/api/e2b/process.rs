@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often an idle stream shows that it lives, if the client does not say.
@@ -88,13 +89,23 @@ type Answer = Result<Json<Value>, ApiError>;
 
 pub(super) async fn start(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
     match begin(&inside, &headers, &body).await {
-        Ok((command, listener)) => follow(inside.session, command, listener, keepalive(&headers)),
+        Ok((followed, command)) => follow(followed, &command, keepalive(&headers)),
         Err(error) => failed_stream(error),
     }
 }
 
-async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc<Command>, Listener), ApiError> {
+/// What a client listens to.
+struct Followed {
+    /// Holds the sandbox while somebody listens.
+    _session: Arc<Session>,
+    listener: Listener,
+    /// Set when the command was killed because its time was over.
+    late: Arc<AtomicBool>,
+}
+
+async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Followed, Arc<Command>), ApiError> {
     let call: StartCall = one_envelope(headers, body)?;
+    let limit = lifetime(headers)?;
     let _using = inside.session.begin_use()?;
     let terminal = call
         .pty
@@ -110,10 +121,16 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Arc
         tag: call.tag,
     };
     let (command, listener) = inside.session.sandbox.spawn(spec).await?;
-    if let Some(limit) = lifetime(headers)? {
-        tokio::spawn(end_in_time(Arc::clone(&command), limit));
+    let late = Arc::new(AtomicBool::new(false));
+    if let Some(limit) = limit {
+        tokio::spawn(end_in_time(Arc::clone(&command), limit, Arc::clone(&late)));
     }
-    Ok((command, listener))
+    let followed = Followed {
+        _session: Arc::clone(&inside.session),
+        listener,
+        late,
+    };
+    Ok((followed, command))
 }
 
 /// The client's time limit is the command's: it is killed then.
@@ -127,10 +144,19 @@ fn lifetime(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
-async fn end_in_time(command: Arc<Command>, limit: Duration) {
+async fn end_in_time(command: Arc<Command>, limit: Duration, late: Arc<AtomicBool>) {
     if tokio::time::timeout(limit, command.wait()).await.is_err() {
+        late.store(true, Ordering::Release);
         command.signal(9);
     }
+}
+
+/// In Connect's words `deadline_exceeded`, by which clients tell a late command from a killed one.
+fn too_late() -> ApiError {
+    ApiError::new(
+        ErrorCode::BodyTimeout,
+        "the command did not end in its time and was killed",
+    )
 }
 
 fn keepalive(headers: &HeaderMap) -> Duration {
@@ -142,26 +168,30 @@ pub(super) async fn connect(inside: Inside, headers: HeaderMap, body: Bytes) -> 
     let found = one_envelope::<CommandCall>(&headers, &body).and_then(|call| find(&inside.session, &call.process));
     match found {
         Ok(command) => {
-            let listener = command.listen();
-            follow(inside.session, command, listener, keepalive(&headers))
+            let followed = Followed {
+                _session: inside.session,
+                listener: command.listen(),
+                late: Arc::default(),
+            };
+            follow(followed, &command, keepalive(&headers))
         }
         Err(error) => failed_stream(error),
     }
 }
 
 /// First its number, then what it says, last its end.
-fn follow(session: Arc<Session>, command: Arc<Command>, listener: Listener, keepalive: Duration) -> Response {
+fn follow(followed: Followed, command: &Command, keepalive: Duration) -> Response {
     let start = json!({"event": {"start": {"pid": command.info.pid}}});
     let started = futures_util::stream::once(async { Item::Message(start) });
-    let said = futures_util::stream::unfold(Some((session, listener)), move |state| async move {
-        let (session, mut listener) = state?;
-        match tokio::time::timeout(keepalive, listener.next()).await {
-            Err(_) => Some((
-                Item::Message(json!({"event": {"keepalive": {}}})),
-                Some((session, listener)),
-            )),
+    let said = futures_util::stream::unfold(Some(followed), move |state| async move {
+        let mut followed = state?;
+        match tokio::time::timeout(keepalive, followed.listener.next()).await {
+            Err(_) => Some((Item::Message(json!({"event": {"keepalive": {}}})), Some(followed))),
+            Ok(Some(CommandEvent::End(_))) if followed.late.load(Ordering::Acquire) => {
+                Some((Item::Error(too_late()), None))
+            }
             Ok(Some(CommandEvent::End(end))) => Some((Item::Message(event(CommandEvent::End(end))), None)),
-            Ok(Some(said)) => Some((Item::Message(event(said)), Some((session, listener)))),
+            Ok(Some(said)) => Some((Item::Message(event(said)), Some(followed))),
             Ok(None) => Some((Item::Lost, None)),
         }
     });
