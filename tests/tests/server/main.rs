@@ -7,5 +7,6 @@ mod drain;
 mod keys;
 mod kill;
 mod logs;
+#[expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as the tests do")]
 mod native;
 mod settings;
