@@ -8,5 +8,6 @@ mod keys;
 mod kill;
 mod load;
 mod logs;
+#[expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as the tests do")]
 mod native;
 mod settings;
