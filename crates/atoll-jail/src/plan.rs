@@ -102,7 +102,7 @@ impl Default for Rotation {
         Self {
             start_seconds: 120,
             max_age_seconds: 6 * 3600,
-            max_forks: 10_000,
+            max_forks: 20_000,
             max_living_forks: 300,
         }
     }
