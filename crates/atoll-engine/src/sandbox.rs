@@ -261,6 +261,11 @@ impl Sandbox {
         Ok(saving.await.map_err(|_| crate::files::FilesError::Interrupted)?)
     }
 
+    /// Memory in use now, as its agent sees it.
+    pub async fn memory_bytes(&self) -> Result<u64, EngineError> {
+        Ok(self.jail.usage(u64::MAX).await?.memory_bytes)
+    }
+
     /// What it uses now, as its agent sees it.
     pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
         let in_use = self.jail.usage(u64::MAX).await?;

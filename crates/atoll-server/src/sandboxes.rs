@@ -6,18 +6,21 @@ use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
 use crate::limits::{Admission, Limits as Quotas, Rate};
-use crate::metrics::{ClaimedFrom, Metrics};
+use crate::metrics::{ClaimedFrom, LimitHit, Metrics};
 use crate::store::{SandboxRecord, Store, Usage};
 use atoll_core::execution::Execution;
 use atoll_core::service::SandboxState;
 use atoll_core::{EndReason, Limits, SandboxId, Tier};
-use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError};
+use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError, State};
 use atoll_engine::{Input, Node, NodeError, Origin, Request, SandboxSpec, Sink};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::Instrument;
+
+/// How long an agent may take to say what its sandbox uses.
+const ASKED_FOR: Duration = Duration::from_millis(500);
 
 /// A sandbox that is asked for.
 #[derive(Clone, Debug)]
@@ -187,6 +190,10 @@ impl Sandboxes {
         let began = Instant::now();
         let execution = session.execute(request, sink).await?;
         self.metrics.execution_ended(execution.outcome, began.elapsed());
+        let cut = execution.truncated;
+        if cut.stdout || cut.stderr || cut.results {
+            self.metrics.limit_hit(LimitHit::Output);
+        }
         if let Some(owner) = self.owner(session.id()) {
             let more = Usage {
                 executions: 1,
@@ -302,6 +309,19 @@ impl Sandboxes {
     pub fn has_template(&self, name: &str) -> bool {
         let known = self.node.templates().list();
         known.is_ok_and(|known| known.iter().any(|one| one.name == name))
+    }
+
+    /// Memory that running sandboxes use together, as their agents say in time.
+    pub async fn memory_bytes(&self) -> u64 {
+        let mut sum = 0;
+        for session in self.live() {
+            if session.state() == State::Running
+                && let Ok(Ok(bytes)) = tokio::time::timeout(ASKED_FOR, session.sandbox.memory_bytes()).await
+            {
+                sum += bytes;
+            }
+        }
+        sum
     }
 
     /// Forgets who owned sandboxes that the node has forgotten.

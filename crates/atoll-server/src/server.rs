@@ -14,7 +14,7 @@ use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin};
 use atoll_core::Tier;
-use atoll_engine::template::Progress;
+use atoll_engine::template::{Progress, TemplateError, TemplateStore};
 use atoll_engine::{Node, NodeConfig, PoolSize};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -28,6 +28,7 @@ use tokio::net::TcpListener;
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How often the depth of the pools is measured.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -41,6 +42,8 @@ pub enum ServerError {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error("cannot use the setting template")]
+    Template(#[source] TemplateError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -62,6 +65,8 @@ pub struct Server {
 impl Server {
     /// `program` is the `atoll` binary, which sandboxes are made with.
     pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
+        let templates = TemplateStore::new(home.to_owned());
+        templates.show(&settings.template).map_err(ServerError::Template)?;
         let path = Store::path(home);
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
@@ -214,6 +219,18 @@ async fn warm_up(state: AppState) {
             state.ready.set(Ready::Failed);
         }
     }
+    tokio::join!(watch_memory(&state), look(&state));
+}
+
+/// Asks agents, so not too often.
+async fn watch_memory(state: &AppState) {
+    loop {
+        state.metrics.sandbox_memory(state.sandboxes.memory_bytes().await);
+        tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+async fn look(state: &AppState) {
     loop {
         for (template, depth) in state.sandboxes.node().depths() {
             state.metrics.pool_depth(&template, Tier::Jail, depth);

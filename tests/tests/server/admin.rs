@@ -1,8 +1,10 @@
 //! Health, readiness, metrics and the description of the API.
 
 use anyhow::Result;
+use atoll_tests::e2b::create;
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect};
+use serde_json::json;
 use std::io::Write;
 
 fn ask(server: &Server, path: &str) -> Result<Answer> {
@@ -74,4 +76,22 @@ fn the_description_that_is_served_is_the_one_in_the_documents() {
     );
     let page = server.send_as("", "GET", "/docs", None).unwrap();
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+}
+
+#[test]
+fn memory_and_cut_output_are_in_the_metrics() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    sandbox.run(&server, "x = b'x' * (200 << 20)").unwrap();
+    sandbox.run(&server, "print('x' * (4 << 20))").unwrap();
+    let number = |name: &str| {
+        let metrics = ask(&server, "/metrics").unwrap().text();
+        let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let value = line.rsplit(' ').next().unwrap_or_default();
+        value.parse::<f64>().unwrap_or_default()
+    };
+    assert!(number("atoll_limits_hit_total{limit=\"output\"}") > 0.0);
+    let bytes = f64::from(200 << 20);
+    eventually("the memory is told", || number("atoll_sandbox_memory_bytes") > bytes).unwrap();
 }

@@ -49,6 +49,7 @@ fn wrong_settings_are_refused_with_words() {
         (&["--log-format", "xml"], "one of: text, json"),
         (&["--otlp-endpoint", "http://127.0.0.1:1"], "--features otlp"),
         (&["--colour", "blue"], "unexpected argument"),
+        (&["--template", "nope"], "there is no template `nope`; known are"),
     ] {
         let ran = run_command(atoll_in(home.path()).arg("serve").args(args)).unwrap();
         assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
