@@ -3,14 +3,15 @@
 'use strict';
 const inspector = require('node:inspector');
 const util = require('node:util');
+const v8 = require('node:v8');
 const vm = require('node:vm');
 const errors = require('./errors.cjs');
 const show = require('./show.cjs');
 
 const RECEIVE = Symbol.for('atoll.receive');
 const DECLARED = /^SyntaxError: Identifier '(.+)' has already been declared/;
-const session = new inspector.Session();
-session.connect();
+let session = connected();
+let old = null;
 
 class Cell {
   constructor(message, say, ended) {
@@ -20,7 +21,7 @@ class Cell {
   }
 
   async run() {
-    const answer = await evaluate(asExpression(this.message.code), this.message.number);
+    const answer = await this.evaluate(asExpression(this.message.code));
     if (this.over) return;
     try {
       if (answer.failed) return this.stop();
@@ -32,6 +33,23 @@ class Cell {
     } catch (thrown) {
       this.end(errors.describe(thrown));
     }
+  }
+
+  // V8 answers when the code has ended, or when its promise is collected: nothing can end it then. Node 22 and later die of
+  // that answer, because it comes in the middle of the collection. So the promise, the first one that the code makes, is
+  // held as long as the session waits for it.
+  evaluate(code) {
+    const expression = `${code}\n//# sourceURL=cell_${this.message.number}.js`;
+    const how = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
+    let resolve;
+    const answered = new Promise((one) => (resolve = one));
+    const release = v8.promiseHooks.onInit((promise) => {
+      release();
+      this.held = promise;
+    });
+    session.post('Runtime.evaluate', how, (failed, answer) => resolve(failed ? { failed } : answer));
+    release();
+    return answered;
   }
 
   // A name that an earlier cell has declared in another way: the control thread knows how to say it anew.
@@ -69,6 +87,7 @@ class Cell {
   // Cut off: by `process.exit`, or by an interrupt.
   stop() {
     this.cut = true;
+    reconnect();
     this.timers.forEach((timer) => (timer.refresh ? clearTimeout(timer) : clearImmediate(timer)));
     const code = this.exitCode;
     if (code === undefined) return this.end({ name: 'KeyboardInterrupt', value: '', traceback: ['KeyboardInterrupt'] });
@@ -76,28 +95,31 @@ class Cell {
     this.end(code === 0 ? undefined : error, code);
   }
 
-  end(error, exitCode = null) {
-    if (this.over) return;
-    if (error) this.say({ type: 'error', id: this.message.id, ...error });
-    this.leave({ type: 'done', id: this.message.id, exit_code: exitCode });
+  end(error = null, exitCode = null) {
+    if (!this.over) this.leave({ type: 'done', id: this.message.id, error, exit_code: exitCode });
   }
 
+  // An interrupt may cut this off as well, and then asks again: so it is one message, and what follows it may be lost.
   leave(message) {
-    this.over = true;
     this.restore();
-    this.ended();
     this.say(message);
+    this.over = true;
+    this.ended();
   }
 }
 
-// Outside of any function of ours that would be seen in the stack.
-function evaluate(code, number) {
-  const expression = `${code}\n//# sourceURL=cell_${number}.js`;
-  const how = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
-  let resolve;
-  const answered = new Promise((one) => (resolve = one));
-  session.post('Runtime.evaluate', how, (failed, answer) => resolve(failed ? { failed } : answer));
-  return answered;
+function connected() {
+  const fresh = new inspector.Session();
+  fresh.connect();
+  return fresh;
+}
+
+// What the old session still waits for is given up. This may be cut off anywhere, and then it is done again.
+function reconnect() {
+  old ??= session;
+  session = connected();
+  old.disconnect();
+  old = null;
 }
 
 // `{a: 1}` is an object, unless it can only be a block.

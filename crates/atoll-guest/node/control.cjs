@@ -19,6 +19,7 @@ const typed = workerData.language === 'typescript';
 const waiting = [];
 let cell = null;
 let knife = null;
+let cuts = 0;
 let number = 0;
 
 // ---- the host
@@ -64,7 +65,7 @@ parentPort.on('message', (message) => {
   const { type } = message;
   if (type === 'up') tell({ type: 'ready' });
   else if (type === 'exit') cutOff();
-  else if (type === 'mended') finish();
+  else if (type === 'mended') mended(message);
   else if (type === 'refused') refused(message);
   else if (type === 'done') done(message);
   else tell(message);
@@ -106,9 +107,8 @@ function send(make) {
 // The code was refused before any of it ran. It may be TypeScript, or declare a name that is there in another way.
 function refused({ clash, error }) {
   const before = cell.code;
-  const said = { ...error, type: 'error', id: cell.message.id };
   const other = cell.rewrites++ < MOST_REWRITES ? otherwise(clash) : undefined;
-  if (other === undefined || other === before) return fail(said);
+  if (other === undefined || other === before) return fail(error);
   send(() => other);
 }
 
@@ -124,8 +124,7 @@ function otherwise(clash) {
 }
 
 function fail(error) {
-  tell({ ...error, type: 'error', id: cell.message.id });
-  done({ type: 'done', id: cell.message.id, exit_code: null });
+  done({ type: 'done', id: cell.message.id, error, exit_code: null });
 }
 
 // ---- ends
@@ -152,32 +151,47 @@ function terminate() {
     knife = new inspector.Session();
     knife.connectToMainThread();
   }
-  knife.post('Runtime.terminateExecution', () => {
-    if (cell) parentPort.postMessage({ type: 'cancel', id: cell.message.id });
-    else sheathe();
-  });
+  cuts += 1;
+  knife.post('Runtime.terminateExecution', wasTerminated);
+}
+
+function wasTerminated() {
+  cuts -= 1;
+  if (!cell) return sheathe();
+  parentPort.postMessage({ type: 'cancel', id: cell.message.id });
+  if (cell.last) askToMend();
 }
 
 function sheathe() {
   knife?.disconnect();
   knife = null;
+  cuts = 0;
 }
 
-// A main thread that was cut off must prove that it listens again before the host sends the next cell.
-function done(message) {
+// A main thread that was cut off must prove that it listens again before the host sends the next cell. It may have told
+// its end before.
+function done({ error, ...message }) {
+  if (cell.last) return;
   clearTimeout(cell.clock);
+  if (error) tell({ ...error, type: 'error', id: cell.message.id });
   cell.last = message;
   if (!cell.wasCut) return finish();
   askToMend();
 }
 
+// A cut that finds the main thread idle waits for the next code that runs there. That must not be the next cell, so only
+// the answer to a question counts that was asked when no cut was under way.
 function askToMend() {
-  parentPort.postMessage({ type: 'mend' });
+  parentPort.postMessage({ type: 'mend', isWhole: cuts === 0 });
+  clearTimeout(cell.clock);
   cell.clock = setTimeout(askToMend, AGAIN_AFTER_MS);
 }
 
+function mended({ isWhole }) {
+  if (isWhole && cuts === 0 && cell?.last) finish();
+}
+
 function finish() {
-  if (!cell?.last) return;
   clearTimeout(cell.clock);
   sheathe();
   tell(cell.last);

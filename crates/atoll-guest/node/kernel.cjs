@@ -4,6 +4,7 @@
 // of any program.
 'use strict';
 const path = require('node:path');
+const { clearImmediate, setImmediate } = require('node:timers');
 const { Worker } = require('node:worker_threads');
 const { Cell } = require('./cell.cjs');
 const errors = require('./errors.cjs');
@@ -18,6 +19,7 @@ const control = new Worker(path.join(__dirname, 'control.cjs'), { workerData });
 process.argv = [process.execPath];
 const say = (message) => control.postMessage(message);
 const state = { cell: null, say, turn };
+const mending = { answer: null, throws: null };
 world.furnish(state);
 for (const late of ['uncaughtException', 'unhandledRejection']) {
   process.on(late, (thrown) => process.stderr.write(`Uncaught ${errors.describe(thrown).traceback.join('\n')}\n`));
@@ -26,7 +28,7 @@ for (const late of ['uncaughtException', 'unhandledRejection']) {
 control.on('message', (message) => {
   if (message.type === 'run') run(message);
   if (message.type === 'cancel') state.cell?.cancel(message.id);
-  if (message.type === 'mend') mend();
+  if (message.type === 'mend') mend({ ...message, type: 'mended' });
 });
 control.on('error', (error) => {
   process.stderr.write(`the control thread failed: ${error?.stack}\n`);
@@ -40,16 +42,23 @@ function run(message) {
 }
 
 // Code that was cut off in the middle of a callback leaves Node's stack of callbacks in disorder. An error that nobody
-// catches makes Node clear it. The answer proves that this thread listens again.
-function mend() {
-  if (process.hasUncaughtExceptionCaptureCallback()) return say({ type: 'mended' });
-  process.setUncaughtExceptionCaptureCallback(() => {
-    process.setUncaughtExceptionCaptureCallback(null);
-    say({ type: 'mended' });
-  });
-  setImmediate(() => {
+// catches makes Node clear it. The answer proves that this thread listens again. This function may be cut off as well.
+function mend(answer) {
+  world.renewOutputs();
+  const isCaught = process.hasUncaughtExceptionCaptureCallback();
+  if (isCaught && !mending.answer) return say(answer);
+  mending.answer = answer;
+  if (!isCaught) process.setUncaughtExceptionCaptureCallback(mended);
+  clearImmediate(mending.throws);
+  mending.throws = setImmediate(() => {
     throw new Error('mend');
   });
+}
+
+function mended() {
+  process.setUncaughtExceptionCaptureCallback(null);
+  say(mending.answer);
+  mending.answer = null;
 }
 
 say({ type: 'up' });

@@ -1,8 +1,10 @@
 // What a cell finds besides JavaScript itself: `require`, `module`, `import` by another name, `display` and `$$`, timers
 // that an interrupt can clear, outputs that keep their order, and a `process.exit` that ends the cell and not the context.
 'use strict';
-const { builtinModules, createRequire, syncBuiltinESMExports } = require('node:module');
+const Module = require('node:module');
+const net = require('node:net');
 const path = require('node:path');
+const { Writable } = require('node:stream');
 const timers = require('node:timers');
 const { pathToFileURL } = require('node:url');
 const util = require('node:util');
@@ -15,13 +17,11 @@ const SHORT = { html: 'text/html', svg: 'image/svg+xml', png: 'image/png', jpeg:
 
 function furnish(state) {
   hide(globalThis, { ...modules(), ...displays(state) });
-  for (const name of builtinModules.filter((one) => !one.startsWith('_') && !(one in globalThis) && !one.includes('/'))) {
-    lazily(name);
-  }
+  Module.builtinModules.filter((name) => !/^_|[/:]/.test(name) && !(name in globalThis)).forEach(lazily);
   hide(process, { exit: exitOf(state) });
   watchTimers(state);
   takeTurns(state);
-  syncBuiltinESMExports();
+  Module.syncBuiltinESMExports();
 }
 
 function hide(target, values) {
@@ -41,7 +41,7 @@ function lazily(name) {
 
 function modules() {
   const filename = path.join(process.cwd(), 'cell.js');
-  const require = createRequire(filename);
+  const require = Module.createRequire(filename);
   const module = { exports: {}, filename, id: '.', loaded: true, paths: require.resolve.paths('x') ?? [] };
   require.main = module;
   const url = pathToFileURL(filename).href;
@@ -53,7 +53,7 @@ function modules() {
     __dirname: process.cwd(),
     __filename: filename,
     __atoll_meta__: meta,
-    __atoll_import__: importerOf(require),
+    __atoll_import__: importerOf(filename),
   };
 }
 
@@ -63,8 +63,8 @@ function resolve(require, name) {
 }
 
 // `names`: what a static import asks for; a module without one of them is refused, as everywhere.
-function importerOf(require) {
-  const load = loaderOf(require);
+function importerOf(filename) {
+  const load = loaderOf(filename);
   return async (specifier, options, names = []) => {
     const module = await load(String(specifier).replace(/^npm:((?:@[^/]+\/)?[^@/]+)(?:@[^/]+)?/, '$1'), options);
     const missing = names.find((name) => !(name in module));
@@ -73,14 +73,15 @@ function importerOf(require) {
   };
 }
 
-// Names are looked up from the current directory. Older Node can only be told by way of `require`.
-function loaderOf(require) {
+// Names are looked up from the current directory. Node before 20.12 has no word for that; there, code of a file that could
+// be in it does the same.
+function loaderOf(filename) {
+  const code = '(specifier, options) => import(specifier, options)';
   const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
-  if (importModuleDynamically) {
-    return vm.runInThisContext('(specifier, options) => import(specifier, options)', { importModuleDynamically });
-  }
-  const found = (specifier) => (/^(node|file|data):/.test(specifier) ? specifier : resolve(require, specifier));
-  return (specifier, options) => import(found(specifier), options);
+  if (importModuleDynamically) return vm.runInThisContext(code, { importModuleDynamically });
+  const module = new Module(filename);
+  module._compile(`module.exports = ${code}`, filename);
+  return module.exports;
 }
 
 // ---- showing
@@ -112,6 +113,13 @@ function takeTurns(state) {
       return write(...args);
     };
     hide(stream, { write: inTurn });
+  }
+}
+
+// A write that was cut off counts as one that is under way, and all later ones would wait for it.
+function renewOutputs() {
+  for (const stream of [process.stdout, process.stderr].filter((one) => one instanceof net.Socket)) {
+    stream._writableState = new Writable.WritableState({ decodeStrings: false, emitClose: false }, stream, true);
   }
 }
 
@@ -168,4 +176,4 @@ function waitOf(state, original) {
   };
 }
 
-module.exports = { furnish };
+module.exports = { furnish, renewOutputs };

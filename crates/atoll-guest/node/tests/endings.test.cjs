@@ -31,6 +31,27 @@ test('an interrupt ends whatever runs and keeps the state', async (t) => {
   assert.equal((await js.run('await new Promise((done) => setTimeout(done, 1, "timers work"))')).text, "'timers work'");
 });
 
+test('an interrupt in the middle of a print leaves the outputs whole', async (t) => {
+  const js = await context(t);
+  for (const print of ['console.log', 'console.error', 'console.log', 'console.error', 'console.log', 'console.error']) {
+    const ended = await js.run(`${MARK} for (;;) ${print}("again")`, { interruptAt: 'MARK' });
+    assert.equal(ended.error?.name, 'KeyboardInterrupt');
+    await js.run('console.log("one " + 1); console.error("two " + 2)');
+    await Promise.all([js.printed('stdout', 'one 1'), js.printed('stderr', 'two 2')]);
+  }
+});
+
+// V8 tells of a promise that was collected, and Node 22 and later die of that.
+test('a wait that nothing can end goes on until its interrupt', async (t) => {
+  const js = await context(t);
+  await js.run('v8.setFlagsFromString("--expose-gc"); const collect = vm.runInNewContext("gc"); let times = 0');
+  const turn = `collect(); if (++times === 3) ${MARK}`;
+  const ended = await js.run(`setInterval(() => { ${turn} }, 1); await new Promise(() => {})`, { interruptAt: 'MARK' });
+  assert.deepEqual([ended.error?.name, ended.stdout], ['KeyboardInterrupt', 'MARK\n']);
+  const after = 'for (let i = 0; i < 3; i++) { collect(); await new Promise(setImmediate) }; times >= 3';
+  assert.equal((await js.run(after)).text, 'true');
+});
+
 test('a cell that waits for a timer does not go on after its interrupt', async (t) => {
   const js = await context(t);
   const sleeps = [

@@ -2,6 +2,8 @@
 'use strict';
 const assert = require('node:assert');
 const { test } = require('node:test');
+const util = require('node:util');
+const vm = require('node:vm');
 const { context } = require('./driver.cjs');
 
 test('names live on and may be declared anew in any way', async (t) => {
@@ -64,8 +66,29 @@ test('deep, round and huge values are told within bounds', async (t) => {
   assert.match(round.text, /Circular/);
   const huge = await js.run('"x".repeat(5e6)', { most_bytes: 1 << 20 });
   assert.ok(huge.dropped && huge.text.length < 1 << 18 && huge.text.includes('more characters'));
-  const refused = await js.run('({ get [Symbol.toStringTag]() { throw new RangeError("shy") } })');
+  const refused = await js.run('({ [util.inspect.custom]() { throw new RangeError("shy") } })');
   assert.equal(refused.error.value, 'shy');
+});
+
+// Node 24 leaves out a tag that throws; older Node throws.
+test('a value is told as this Node tells it', async (t) => {
+  const js = await context(t);
+  const code = '({ get [Symbol.toStringTag]() { throw new RangeError("shy") } })';
+  const told = await js.run(code);
+  let expected;
+  try {
+    expected = [util.inspect(vm.runInThisContext(code)), undefined];
+  } catch (error) {
+    expected = [undefined, error.message];
+  }
+  assert.deepEqual([told.text, told.error?.value], expected);
+});
+
+test('modules of Node are there by their plain names', async (t) => {
+  const js = await context(t);
+  assert.equal((await js.run('fs === require("fs") && path === require("node:path")')).text, 'true');
+  const odd = await js.run('Object.getOwnPropertyNames(globalThis).filter((name) => /[/:]/.test(name))');
+  assert.equal(odd.text, '[]');
 });
 
 test('errors have the lines of the user and none of ours', async (t) => {
