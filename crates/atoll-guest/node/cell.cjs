@@ -11,6 +11,7 @@ const show = require('./show.cjs');
 const RECEIVE = Symbol.for('atoll.receive');
 const DECLARED = /^SyntaxError: Identifier '(.+)' has already been declared/;
 let session = connected();
+let old = null;
 
 class Cell {
   constructor(message, say, ended) {
@@ -113,10 +114,12 @@ function connected() {
   return fresh;
 }
 
-// What the old session still waits for is given up.
+// What the old session still waits for is given up. This may be cut off anywhere, and then it is done again.
 function reconnect() {
-  session.disconnect();
+  old ??= session;
   session = connected();
+  old.disconnect();
+  old = null;
 }
 
 // `{a: 1}` is an object, unless it can only be a block.

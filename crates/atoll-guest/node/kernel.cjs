@@ -44,6 +44,7 @@ function run(message) {
 // Code that was cut off in the middle of a callback leaves Node's stack of callbacks in disorder. An error that nobody
 // catches makes Node clear it. The answer proves that this thread listens again. This function may be cut off as well.
 function mend(answer) {
+  world.renewOutputs();
   const isCaught = process.hasUncaughtExceptionCaptureCallback();
   if (isCaught && !mending.answer) return say(answer);
   mending.answer = answer;

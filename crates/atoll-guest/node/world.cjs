@@ -2,7 +2,9 @@
 // that an interrupt can clear, outputs that keep their order, and a `process.exit` that ends the cell and not the context.
 'use strict';
 const Module = require('node:module');
+const net = require('node:net');
 const path = require('node:path');
+const { Writable } = require('node:stream');
 const timers = require('node:timers');
 const { pathToFileURL } = require('node:url');
 const util = require('node:util');
@@ -114,6 +116,13 @@ function takeTurns(state) {
   }
 }
 
+// A write that was cut off counts as one that is under way, and all later ones would wait for it.
+function renewOutputs() {
+  for (const stream of [process.stdout, process.stderr].filter((one) => one instanceof net.Socket)) {
+    stream._writableState = new Writable.WritableState({ decodeStrings: false, emitClose: false }, stream, true);
+  }
+}
+
 function waitForTurn({ cell, turn, say }) {
   if (!cell || cell.isImpatient) return;
   const before = Atomics.load(turn, 0);
@@ -167,4 +176,4 @@ function waitOf(state, original) {
   };
 }
 
-module.exports = { furnish };
+module.exports = { furnish, renewOutputs };

@@ -121,7 +121,7 @@ async fn an_endless_loop_and_an_endless_wait_are_interrupted_and_the_next_code_r
 async fn a_thread_that_does_not_listen_is_killed_and_a_fresh_context_follows() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     // The signal that the control thread sends to children is the last thing it can do.
-    let deaf = "console.log('MARK'); require('child_process').execSync(\"trap '' INT; while :; do :; done\")";
+    let deaf = "child_process.execSync(\"trap '' INT; echo MARK; while :; do :; done\", { stdio: 'inherit' })";
     let ended = place.interrupted(Language::Javascript, deaf, "MARK").await?;
     assert_eq!(ended.outcome, Outcome::Interrupted, "{ended:?}");
     let fresh = js(&mut place, "6 * 7").await?;

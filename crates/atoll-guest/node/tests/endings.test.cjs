@@ -31,6 +31,16 @@ test('an interrupt ends whatever runs and keeps the state', async (t) => {
   assert.equal((await js.run('await new Promise((done) => setTimeout(done, 1, "timers work"))')).text, "'timers work'");
 });
 
+test('an interrupt in the middle of a print leaves the outputs whole', async (t) => {
+  const js = await context(t);
+  for (const print of ['console.log', 'console.error', 'console.log', 'console.error', 'console.log', 'console.error']) {
+    const ended = await js.run(`${MARK} for (;;) ${print}("again")`, { interruptAt: 'MARK' });
+    assert.equal(ended.error?.name, 'KeyboardInterrupt');
+    await js.run('console.log("one " + 1); console.error("two " + 2)');
+    await Promise.all([js.printed('stdout', 'one 1'), js.printed('stderr', 'two 2')]);
+  }
+});
+
 // V8 tells of a promise that was collected, and Node 22 and later die of that.
 test('a wait that nothing can end goes on until its interrupt', async (t) => {
   const js = await context(t);
