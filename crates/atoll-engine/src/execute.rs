@@ -17,6 +17,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How long code may take to end after it was interrupted, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// Code that changes between its streams more often than this has them in order one by one only.
+const MOST_TURNS: u32 = 20_000;
 /// How often the used processor time is looked at.
 const TICK: Duration = Duration::from_millis(50);
 /// Less free scratch than this is none: a program fails before it has used the last page.
@@ -101,6 +103,8 @@ struct Run<'a, 'b> {
     cpu_before: u64,
     oom_before: u64,
     refused_before: u64,
+    /// How often the order of the two streams was asked for.
+    turns: u32,
     /// What the watcher last saw, where there is no cgroup.
     watched_cpu_ms: u64,
     watched_peak: u64,
@@ -121,7 +125,17 @@ pub(crate) async fn execute(
     let mut run = Run::new(sandbox, context, job.id, job.limits, sink);
     let id = run.id.clone();
     let most_bytes = job.limits.rich_output.get();
-    run.context.begin(id.as_str(), job.code, job.env, most_bytes).await?;
+    let late = sleep_until(run.started + job.limits.wall.duration());
+    let begun = tokio::select! {
+        begun = run.context.begin(id.as_str(), job.code, job.env, most_bytes) => Ok(begun?),
+        () = late => Err(Outcome::Timeout),
+        () = job.control.interrupted() => Err(Outcome::Interrupted),
+    };
+    // A context that does not even take the code is not asked to stop.
+    if let Err(why) = begun {
+        run.stop = Stop::Killed { why };
+        run.kill().await?;
+    }
     let finish = run.watch(job.control).await?;
     run.take_printed();
     run.judge(finish).await
@@ -152,6 +166,7 @@ impl<'a, 'b> Run<'a, 'b> {
             cpu_before,
             oom_before,
             refused_before,
+            turns: 0,
             watched_cpu_ms: 0,
             watched_peak: 0,
         }
@@ -162,22 +177,25 @@ impl<'a, 'b> Run<'a, 'b> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // What a context says can be there faster than it is read: clocks and neighbours come in between.
+            tokio::task::consume_budget().await;
             let deadline = self.started + self.limits.wall.duration() + control.extension();
             let kill_at = match self.stop {
                 Stop::Asked { kill_at, .. } => kill_at,
                 Stop::No | Stop::Killed { .. } => deadline + Duration::from_secs(86_400),
             };
             tokio::select! {
-                happened = self.context.next() => {
-                    if let Some(finish) = self.take(happened) {
-                        return Ok(finish);
-                    }
-                }
+                biased;
                 () = sleep_until(deadline), if matches!(self.stop, Stop::No) => self.ask_to_stop(Outcome::Timeout).await?,
                 () = control.interrupted() => self.ask_to_stop(Outcome::Interrupted).await?,
                 () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
                 _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
+                happened = self.context.next() => {
+                    if let Some(finish) = self.take(happened) {
+                        return Ok(finish);
+                    }
+                }
             }
         }
     }
@@ -259,7 +277,8 @@ impl<'a, 'b> Run<'a, 'b> {
             }) if id == self.id.as_str() => {
                 self.take_result(RichResult { main, data, chart }, display_id, update);
             }
-            Happened::Said(FromKernel::Turn) => {
+            Happened::Said(FromKernel::Turn) if self.turns < MOST_TURNS => {
+                self.turns += 1;
                 self.take_printed();
                 self.context.say(&ToKernel::Turn);
             }

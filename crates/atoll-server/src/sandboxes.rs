@@ -19,6 +19,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
+/// Kept for a day after the end, of every sandbox.
+const MAX_METADATA_BYTES: usize = 16 << 10;
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let length: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+    match length <= MAX_METADATA_BYTES {
+        true => Ok(()),
+        false => Err(ApiError::invalid(format!(
+            "the metadata is {length} bytes long, at most {MAX_METADATA_BYTES} are kept"
+        ))),
+    }
+}
+
 /// How long an agent may take to say what its sandbox uses.
 const ASKED_FOR: Duration = Duration::from_millis(500);
 
@@ -121,6 +134,7 @@ impl Sandboxes {
 
     async fn make(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
         let began = Instant::now();
+        check_metadata(&wish.metadata)?;
         let template = wish.template.unwrap_or_else(|| self.template.clone());
         if !self.has_template(&template) {
             return Err(ApiError::new(

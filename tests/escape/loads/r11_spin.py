@@ -1,11 +1,11 @@
-# Claim: a busy loop that blocks every signal ends at the deadline. Bound: 2 seconds of processor time.
+# Claim: a busy loop that blocks every signal ends at the deadline. Bound: 6 seconds of processor time, more than any grace.
 for s in range(1, 65):
     try:
         signal.signal(s, signal.SIG_IGN)
     except (OSError, ValueError):
         pass
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
-end = time.process_time() + 2
+end = time.process_time() + 6
 while time.process_time() < end:
     pass
 facts["spun"] = "to the end"

@@ -214,3 +214,58 @@ async fn fork_bombs_and_thread_floods_end_in_an_error() -> Result<()> {
     }
     Ok(())
 }
+
+/// The context's own channel, flooded: the engine's clocks still come to their turn.
+const FLOOD: &str = r#"
+import os, socket, struct, time
+frame = b'{"type":"turn"}'
+flood = (struct.pack("<I", len(frame)) + frame) * 3000
+channel, began = socket.socket(fileno=os.dup(3)), time.monotonic()
+while time.monotonic() - began < 25:
+    try:
+        channel.send(flood)
+    except (BlockingIOError, KeyboardInterrupt):
+        pass
+    try:
+        channel.recv(1 << 16, socket.MSG_DONTWAIT)
+    except (OSError, KeyboardInterrupt):
+        pass
+print("ended by itself")
+"#;
+
+#[tokio::test]
+async fn a_flooded_channel_does_not_stop_the_clock() -> Result<()> {
+    let limits = Limits {
+        wall: WallMillis::known(2_000),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let ended = place.python(FLOOD).await?;
+    assert_eq!(
+        (ended.outcome, ended.stdout.as_str()),
+        (Outcome::Timeout, ""),
+        "{:?}",
+        ended.usage
+    );
+    assert_eq!(place.python("print(6 * 7)").await?.stdout, "42\n");
+    place.end().await
+}
+
+#[tokio::test]
+async fn a_context_that_does_not_take_the_code_is_replaced() -> Result<()> {
+    let limits = Limits {
+        wall: WallMillis::known(2_000),
+        ..Limits::SMALL
+    };
+    let mut place = Place::limited("python-min", limits).await?;
+    let stop = "import os, subprocess\nsubprocess.Popen(['sh', '-c', f'sleep 0.2; kill -STOP {os.getpid()}'])";
+    assert_eq!(place.python(stop).await?.outcome, Outcome::Ok);
+    let stopped = place.python("import time; time.sleep(1); print('unstopped')").await?;
+    assert_eq!(stopped.outcome, Outcome::Timeout, "{stopped:?}");
+    assert_eq!(place.python(stop).await?.outcome, Outcome::Ok);
+    let more_than_fits = format!("#{}\nimport time; time.sleep(5)", "x".repeat(3 << 20));
+    let untaken = place.python(&more_than_fits).await?;
+    assert_eq!(untaken.outcome, Outcome::Timeout, "{:?}", untaken.error);
+    assert_eq!(place.python("print(6 * 7)").await?.stdout, "42\n");
+    place.end().await
+}

@@ -194,7 +194,7 @@ pub(crate) const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("spun", "to the end")],
-            safe: "two seconds of one processor",
+            safe: "six seconds of one processor",
         },
     },
     Load {
@@ -211,7 +211,7 @@ pub(crate) const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("spun", "to the end")],
-            safe: "two seconds of one processor",
+            safe: "six seconds of one processor",
         },
     },
     Load {
@@ -225,7 +225,7 @@ pub(crate) const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("waited", "to the end")],
-            safe: "three seconds of waiting",
+            safe: "eight seconds of waiting",
         },
     },
     Load {

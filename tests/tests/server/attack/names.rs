@@ -97,6 +97,17 @@ fn the_environment_is_of_the_code_not_of_what_starts_it() {
     }
 }
 
+#[test]
+fn metadata_has_a_bound() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    for (length, status) in [(16 << 10, 400), (15 << 10, 201)] {
+        let body = json!({"templateID": "base", "metadata": {"a": "x".repeat(length)}}).to_string();
+        let answer = server.send("POST", "/sandboxes", Some(&body)).unwrap();
+        assert_eq!(answer.status, status, "{}", answer.text());
+    }
+}
+
 /// JSON that is deep, wide, wrong or not JSON: a sentence, and the server goes on.
 #[test]
 fn strange_bodies_are_refused_in_words() {

@@ -3,6 +3,7 @@
 use super::E2b;
 use super::route::{ENVD_PORT, INTERPRETER_PORT, lost, of_host, running};
 use crate::api::{ApiError, AppState, ErrorCode};
+use crate::auth::{Presented, SecretKey, presented};
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
@@ -68,6 +69,10 @@ fn clean(request: &mut Request, upgrade: bool) {
     for secret in ["x-api-key", "x-access-token", "e2b-traffic-access-token"] {
         headers.remove(secret);
     }
+    // Other authorization is for the server inside.
+    if matches!(presented(headers), Presented::Key(key) if SecretKey::looks_like_one(&String::from_utf8_lossy(key))) {
+        headers.remove(header::AUTHORIZATION);
+    }
     let path = request
         .uri()
         .path_and_query()
@@ -94,5 +99,23 @@ fn closed(error: &EngineError) -> ApiError {
             ..
         }) => ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open"),
         _ => lost(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stay_here_and_other_authorization_goes_on() {
+        let passed = |value: &str| {
+            let mut request = Request::new(Body::empty());
+            let value = value.parse().unwrap();
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+            clean(&mut request, false);
+            request.headers().contains_key(header::AUTHORIZATION)
+        };
+        assert!(!passed(&format!("Bearer {}", SecretKey::generate().reveal())));
+        assert!(passed("Bearer of-the-server-inside") && passed("Basic dXNlcjo="));
     }
 }

@@ -14,11 +14,7 @@ use atoll_engine::session::Rule;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// What is attached to a sandbox is kept in memory and in the store.
-const MAX_METADATA_BYTES: usize = 16 << 10;
 
 /// Make a sandbox
 #[utoipa::path(
@@ -42,7 +38,7 @@ pub(crate) async fn create(
     let idle = lifetime(&state, call.idle_ms)?;
     let wish = Wish {
         inputs,
-        metadata: checked_metadata(call.metadata)?,
+        metadata: call.metadata,
         rule: Rule::Idle(idle.unwrap_or(state.settings.lifetime.idle.duration())),
         longest: lifetime(&state, call.lifetime_ms)?,
         pause_at_end: call.pause_when_idle,
@@ -58,16 +54,6 @@ pub(crate) async fn create(
         Some(rate) => (rate, answer).into_response(),
         None => answer,
     })
-}
-
-fn checked_metadata(metadata: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ApiError> {
-    let length: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
-    match length <= MAX_METADATA_BYTES {
-        true => Ok(metadata),
-        false => Err(ApiError::invalid(format!(
-            "the metadata is {length} bytes long, at most {MAX_METADATA_BYTES} are kept"
-        ))),
-    }
 }
 
 fn checked_count(count: Option<u64>) -> Result<Option<u64>, ApiError> {
