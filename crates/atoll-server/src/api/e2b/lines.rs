@@ -1,5 +1,6 @@
 //! What an execution has said and its client has not heard yet. Text of one kind that waits is put together, so a program
-//! that writes byte by byte costs no more than one that writes at once; how much there can be is limited by the sandbox.
+//! that writes byte by byte costs no more than one that writes at once; how much text there can be is limited by the
+//! sandbox. Results that replace each other are not put together yet.
 
 use super::ascii::line;
 use super::connect::Broken;

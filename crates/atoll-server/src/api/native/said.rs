@@ -1,5 +1,5 @@
-//! What an execution has said and its client has not heard yet. Text of one kind that waits is put together; how much there
-//! can be is limited by the sandbox.
+//! What an execution has said and its client has not heard yet. Text of one kind that waits is put together; how much text
+//! there can be is limited by the sandbox. Results that replace each other are not put together yet.
 
 use super::execute::Finished;
 use atoll_core::execution::RichResult;
