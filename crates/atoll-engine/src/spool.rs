@@ -18,7 +18,7 @@ pub(crate) struct Spool(PathBuf);
 #[derive(Debug)]
 pub(crate) struct Copy {
     pub(crate) path: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl Drop for Copy {
@@ -42,8 +42,8 @@ impl Spool {
         fs::create_dir_all(&self.0)?;
         fs::set_permissions(&self.0, Permissions::from_mode(0o700))?;
         let mut copy = self.create()?;
-        io::copy(from, &mut copy._locked)?;
-        copy._locked.set_permissions(Permissions::from_mode(0o444))?;
+        io::copy(from, &mut copy.locked)?;
+        copy.locked.set_permissions(Permissions::from_mode(0o444))?;
         Ok(copy)
     }
 
@@ -55,7 +55,7 @@ impl Spool {
             let file = File::create_new(&path)?;
             // One that sweeps may have been faster than the lock; then it has removed the file.
             if lock(&file) && is_named(&file, &path) {
-                return Ok(Copy { path, _locked: file });
+                return Ok(Copy { path, locked: file });
             }
         }
     }
