@@ -3,6 +3,7 @@
 //! Used twice: by the targets in `fuzz/` (coverage-guided, nightly compiler) and by the test binary `fuzz` (seeds and
 //! mutations, any compiler). So it depends on nothing but the parsers.
 
+use atoll_core::form::Forms;
 use atoll_core::wire::agent::{self, FromAgent, ToAgent};
 use atoll_core::wire::frame::{Frame, FrameReader};
 use atoll_core::wire::kernel;
@@ -114,6 +115,11 @@ pub fn frames(data: &[u8]) {
 pub fn kernel_message(data: &[u8]) {
     let read = kernel::parse(data);
     assert_eq!(read, kernel::parse(data), "the same bytes are the same message");
+    if let Some(kernel::FromKernel::Result { data, .. }) = read {
+        let json = serde_json::to_string(&data).unwrap_or_default();
+        assert!(!json.contains(['\n', '\r']), "a result is one line");
+        assert!(serde_json::from_str(&json).is_ok_and(|again: Forms| again == data));
+    }
 }
 
 /// What an agent says comes back as it went.

@@ -4,6 +4,7 @@
 
 use anyhow::{Context, Result, bail};
 use atoll_core::execution::Execution;
+use atoll_core::form::Form;
 use atoll_core::{Language, Limits};
 use atoll_engine::template::{Progress, Template, TemplateStore};
 use atoll_engine::{Engine, EngineConfig, Output, Sandbox, SandboxSpec, Walls, Warmth};
@@ -52,6 +53,11 @@ pub fn atoll() -> Command {
     let mut command = Command::new(binary());
     command.env("ATOLL_HOME", home()).stdin(Stdio::null());
     command
+}
+
+/// A form as a tree, to look into it.
+pub fn value(form: &Form) -> serde_json::Value {
+    serde_json::to_value(form).unwrap_or_default()
 }
 
 /// What one call of `atoll` gave.

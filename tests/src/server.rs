@@ -66,6 +66,17 @@ impl Server {
         self.child.id()
     }
 
+    /// The most memory that it has had.
+    pub fn peak_bytes(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib: u64 = line
+            .and_then(|line| line.split_whitespace().next())
+            .context("no peak")?
+            .parse()?;
+        Ok(kib << 10)
+    }
+
     pub fn signal(&self, signal: rustix::process::Signal) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         Ok(rustix::process::kill_process(pid, signal)?)

@@ -1,6 +1,7 @@
 //! What one execution gave back: the JSON contract of `atoll run --json`. Absent values are `null`, never missing.
 
 use crate::choice::{Language, Tier};
+use crate::form::{Form, Forms};
 use crate::id::{ContextId, ExecutionId, SandboxId};
 use crate::outcome::Outcome;
 use serde::{Deserialize, Serialize};
@@ -39,8 +40,8 @@ pub struct Truncated {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RichResult {
     pub main: bool,
-    pub data: Map<String, Value>,
-    pub chart: Option<Value>,
+    pub data: Forms,
+    pub chart: Option<Form>,
 }
 
 /// What the tenant's program raised. A result, never an error of ours.

@@ -4,6 +4,7 @@
 
 pub mod choice;
 pub mod execution;
+pub mod form;
 pub mod id;
 pub mod limits;
 pub mod outcome;

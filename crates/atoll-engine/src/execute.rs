@@ -446,7 +446,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 .or(process.map(|p| p.peak_bytes))
                 .unwrap_or(0)
                 .max(self.watched_peak),
-            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.results.bytes(),
+            output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.results.given(),
             net_in_bytes: 0,
             net_out_bytes: 0,
         }

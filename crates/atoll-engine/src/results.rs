@@ -2,8 +2,10 @@
 //! process and no stream; `execute` calls it with what the interpreter said, which is hostile.
 
 use atoll_core::execution::RichResult;
-use serde_json::Value;
+use atoll_core::form::Form;
 
+/// More results than this are left out: each costs more memory than its bytes.
+const MOST_RESULTS: usize = 10_000;
 /// Bytes of one character in JSON, at most.
 const LONGEST_ESCAPE: u64 = 6;
 /// A text that would be shorter than this many characters is left out.
@@ -31,6 +33,8 @@ pub(crate) struct Results {
     shown: Vec<Shown>,
     limit: u64,
     left: u64,
+    /// Of all results that were shown, those that were replaced or cleared since among them.
+    given: u64,
     pub(crate) truncated: bool,
     /// Code asked to clear as soon as another result is there.
     clear_next: bool,
@@ -42,6 +46,7 @@ impl Results {
             shown: Vec::new(),
             limit,
             left: limit,
+            given: 0,
             truncated: false,
             clear_next: false,
         }
@@ -58,11 +63,16 @@ impl Results {
             .map_or(0, |shown| shown.size);
         let room = self.left.saturating_add(freed);
         let whole = size_of(&result, display_id.as_deref());
+        if earlier.is_none() && self.shown.len() >= MOST_RESULTS {
+            self.truncated = true;
+            return Taken::LeftOut;
+        }
         self.truncated |= whole > room;
         let Some((result, size)) = fitting(result, whole, room) else {
             return Taken::LeftOut;
         };
         self.left = room - size;
+        self.given = self.given.saturating_add(size);
         let shown = Shown {
             result,
             display_id,
@@ -98,8 +108,9 @@ impl Results {
         had
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.limit - self.left
+    /// The bytes of all results that a caller has seen.
+    pub(crate) fn given(&self) -> u64 {
+        self.given
     }
 
     pub(crate) fn last(&self) -> Option<&RichResult> {
@@ -121,15 +132,17 @@ fn fitting(mut result: RichResult, whole: u64, room: u64) -> Option<(RichResult,
     let mut size = whole;
     while size > room {
         let (name, length) = largest_form(&result)?;
-        let chart = result.chart.as_ref().map_or(0, json_length);
+        let chart = result.chart.as_ref().map_or(0, Form::json_length);
         let rest = size.saturating_sub(length.max(chart));
         size = if chart > length {
             result.chart = None;
             rest
         } else {
-            let kept = beginning(result.data.remove(&name)?, &name, room.saturating_sub(rest));
-            let length = kept.as_ref().map_or(0, json_length);
-            result.data.extend(kept.map(|text| (name, text)));
+            let kept = beginning(&result.data.remove(&name)?, &name, room.saturating_sub(rest));
+            let length = kept.as_ref().map_or(0, Form::json_length);
+            if let Some(text) = kept {
+                result.data.insert(name, text);
+            }
             rest + length
         };
     }
@@ -140,19 +153,15 @@ fn largest_form(result: &RichResult) -> Option<(String, u64)> {
     let sizes = result
         .data
         .iter()
-        .map(|(name, value)| (name.clone(), json_length(value)));
+        .map(|(name, form)| (name.to_owned(), form.json_length()));
     sizes.max_by_key(|(_, length)| *length)
 }
 
 /// As much of a plain text as surely has room, however it is escaped. Nothing of other forms.
-fn beginning(value: Value, name: &str, room: u64) -> Option<Value> {
+fn beginning(form: &Form, name: &str, room: u64) -> Option<Form> {
     let most = usize::try_from(room / LONGEST_ESCAPE).unwrap_or(usize::MAX);
-    let text = value.as_str().filter(|_| name == "text/plain" && most >= LEAST_TEXT)?;
-    Some(text.chars().take(most - 1).collect::<String>().into())
-}
-
-fn json_length(value: &Value) -> u64 {
-    serde_json::to_vec(value).map_or(u64::MAX, |bytes| bytes.len() as u64)
+    let text = form.as_str().filter(|_| name == "text/plain" && most >= LEAST_TEXT)?;
+    Some(Form::Text(text.chars().take(most - 1).collect()))
 }
 
 fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
@@ -163,10 +172,9 @@ fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Map;
 
     fn result(text: &str) -> RichResult {
-        let data = Map::from_iter([("text/plain".to_owned(), Value::from(text))]);
+        let data = [("text/plain".to_owned(), Form::from(text))].into_iter().collect();
         RichResult {
             main: false,
             data,
@@ -200,10 +208,10 @@ mod tests {
         for _ in 0..100 {
             assert_ne!(results.take(result(&"x".repeat(200)), id("x"), true), Taken::LeftOut);
         }
-        assert!(!results.truncated && results.bytes() > 200 && results.bytes() < 400);
+        assert!(!results.truncated && results.left < 200 && results.given() > 20_000);
         assert_eq!(results.take(result(&"y".repeat(400)), id("x"), true), Taken::Updated(0));
         assert_eq!(results.take(result(""), id(&"i".repeat(400)), false), Taken::LeftOut);
-        assert!(results.truncated && results.bytes() < 400);
+        assert!(results.truncated && results.left < 400);
         let kept = texts(results);
         assert!(
             kept.len() == 1 && kept[0].starts_with("yyyy"),
@@ -214,18 +222,21 @@ mod tests {
     #[test]
     fn forms_that_fit_stay_when_the_others_do_not() {
         let mut rich = result("text");
-        rich.data.insert("image/png".to_owned(), Value::from("p".repeat(300)));
-        rich.data.insert("text/html".to_owned(), Value::from("h".repeat(50)));
-        rich.chart = Some(Value::from("c".repeat(500)));
+        rich.data.insert("image/png".to_owned(), Form::Text("p".repeat(300)));
+        rich.data.insert("text/html".to_owned(), Form::Text("h".repeat(50)));
+        rich.chart = Some(Form::Text("c".repeat(500)));
         let mut results = Results::new(850);
         assert_eq!(results.take(rich.clone(), None, false), Taken::Added);
         assert!(results.truncated, "its chart is left out");
         assert_eq!(results.take(rich, None, false), Taken::Added);
         assert_eq!(results.take(result(&"x".repeat(500)), None, false), Taken::Added);
-        assert!(results.bytes() <= 850);
+        assert!(results.given() <= 850);
         let list = results.into_list();
         assert!(list[2].data["text/plain"].as_str().unwrap().starts_with("xxxx"));
-        let kept: Vec<Vec<String>> = list.iter().map(|one| one.data.keys().cloned().collect()).collect();
+        let kept: Vec<Vec<String>> = list
+            .iter()
+            .map(|one| one.data.iter().map(|(name, _)| name.to_owned()).collect())
+            .collect();
         let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(
             kept,
@@ -238,11 +249,25 @@ mod tests {
     }
 
     #[test]
+    fn results_have_a_number_too() {
+        let mut results = Results::new(1 << 30);
+        for _ in 0..MOST_RESULTS {
+            assert_eq!(results.take(result(""), id("x"), false), Taken::Added);
+        }
+        assert_eq!(results.take(result("new"), None, false), Taken::LeftOut);
+        assert_eq!(
+            results.take(result("other"), id("x"), true),
+            Taken::Updated(MOST_RESULTS - 1)
+        );
+        assert!(results.truncated);
+    }
+
+    #[test]
     fn clearing_waits_for_the_next_result_if_asked() {
         let mut results = Results::new(1 << 20);
         results.take(result("a"), None, false);
         assert!(!results.clear(true) && results.last().is_some());
-        assert!(results.before_next() && results.last().is_none() && results.bytes() == 0);
+        assert!(results.before_next() && results.last().is_none() && results.left == results.limit);
         assert!(!results.before_next(), "once");
         results.take(result("b"), None, false);
         assert!(results.clear(false) && !results.clear(false));

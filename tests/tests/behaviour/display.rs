@@ -3,13 +3,14 @@
 use anyhow::Result;
 use atoll_core::Outcome;
 use atoll_core::execution::Execution;
-use atoll_tests::Place;
+use atoll_tests::{Place, value};
 
 /// The plain text of every result, in order.
 fn texts(execution: &Execution) -> Vec<&str> {
-    let text = |result: &'_ atoll_core::execution::RichResult| result.data.contains_key("text/plain");
-    let shown = execution.results.iter().filter(|result| text(result));
-    shown.filter_map(|result| result.data["text/plain"].as_str()).collect()
+    let shown = execution.results.iter();
+    shown
+        .filter_map(|result| result.data.get("text/plain")?.as_str())
+        .collect()
 }
 
 #[tokio::test]
@@ -62,7 +63,10 @@ async fn plotly_figures_are_shown_once_as_data_and_html() -> Result<()> {
     let main: Vec<bool> = ran.results.iter().map(|result| result.main).collect();
     assert_eq!(main, [false, false, true]);
     for result in &ran.results {
-        assert_eq!(result.data["application/vnd.plotly.v1+json"]["data"][0]["type"], "bar");
+        assert_eq!(
+            value(&result.data["application/vnd.plotly.v1+json"])["data"][0]["type"],
+            "bar"
+        );
         let html = result.data["text/html"].as_str().unwrap_or_default();
         assert!(html.contains("<script") && html.len() < 100_000, "{} bytes", html.len());
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use atoll_core::Outcome;
 use atoll_core::execution::Execution;
-use atoll_tests::Place;
+use atoll_tests::{Place, value};
 use base64::Engine as _;
 
 /// The plain text of the execution's main result.
@@ -74,7 +74,7 @@ async fn a_value_is_shown_in_every_form_that_it_offers() -> Result<()> {
         (&"<svg/>".into(), &"j()".into())
     );
     assert_eq!(
-        (&data["application/json"]["j"], &data["image/png"]),
+        (&value(&data["application/json"])["j"], &data["image/png"]),
         (&1.into(), &"iVBORw==".into())
     );
     assert_eq!(
@@ -114,7 +114,7 @@ async fn figures_are_captured_with_and_without_show() -> Result<()> {
         [0, 0, 0x17, 0x12, 0, 0, 0x17, 0x12, 1],
         "5906 per metre, 150 dpi"
     );
-    let chart = silent.results[0].chart.as_ref().context("no chart data")?;
+    let chart = value(silent.results[0].chart.as_ref().context("no chart data")?);
     assert_eq!((&chart["type"], &chart["title"]), (&"line".into(), &"T".into()));
     let shown = place
         .python("plt.bar(['a'], [1]); plt.show(); plt.pie([1, 2]); plt.show(); print('after')")
@@ -122,7 +122,10 @@ async fn figures_are_captured_with_and_without_show() -> Result<()> {
     assert_eq!((shown.results.len(), shown.stdout.as_str()), (2, "after\n"));
     assert_ne!(png(&shown, 0)?, png(&shown, 1)?);
     assert_eq!(
-        shown.results[0].chart.as_ref().map(|c| c["type"].clone()),
+        shown.results[0]
+            .chart
+            .as_ref()
+            .map(|chart| value(chart)["type"].clone()),
         Some("bar".into())
     );
     let two = place
@@ -157,7 +160,7 @@ async fn a_data_frame_comes_as_text_html_and_data() -> Result<()> {
         "{data:?}"
     );
     assert_eq!(
-        data["e2b/data"],
+        value(&data["e2b/data"]),
         serde_json::json!({"city": ["Oslo", "Rom"], "n": [1, 2]})
     );
     place.end().await

@@ -120,6 +120,27 @@ cases! { CASES:
         ensure!(!whole.truncated.results && strict(&whole)?.len() > 30_000_000, "the control did not breach");
         atoll_tests::stop(engine).await?;
     }
+    r15_tiny {
+        id: "R15b",
+        claim: "A result of countless tiny objects costs the engine the memory of its text, not of a tree",
+        expected: "1.3 million empty keys (9 MB of JSON) come back whole with less than 60 MB more memory",
+        oracle: "peak memory of the engine's own process",
+        twin: "the same sandbox computes afterwards",
+        control: "the same text read into a tree by this process takes more than 300 MB",
+    } {
+        let engine = engine_without(&[]).await?;
+        run_with(&engine, Limits::SMALL, "1").await?;
+        let before = peak_kib();
+        let tiny = run_with(&engine, Limits::SMALL, "from IPython.display import display\ndisplay({'application/json': [{'': 0}] * 1_300_000}, raw=True)").await?;
+        let length = tiny.results.first().map_or(0, |result| result.data["application/json"].json_length());
+        ensure!(length == 1_300_000 * 7 + 1, "{length} bytes, {:?}", tiny.truncated);
+        ensure!(peak_kib() - before < 60_000, "grew by {} KiB", peak_kib() - before);
+        let before = peak_kib();
+        let tree: serde_json::Value = serde_json::from_str(&format!("[{}0]", "{\"\":0},".repeat(1_300_000)))?;
+        ensure!(peak_kib() - before > 300_000, "the control did not breach: {} KiB", peak_kib() - before);
+        drop(tree);
+        atoll_tests::stop(engine).await?;
+    }
     r18_reprs {
         id: "R18",
         claim: "Exceptions with giant, endless or failing texts are bounded",

@@ -4,6 +4,7 @@ use crate::probe::{Control, Facts, Oracle, Probe};
 use crate::rootless;
 use anyhow::{Context, Result};
 use atoll_core::execution::Execution;
+use atoll_core::form::Form;
 use atoll_engine::{Engine, Wall, Walls, Warmth};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -340,5 +341,5 @@ pub(crate) fn shown(execution: &Execution) -> String {
         .results
         .iter()
         .find_map(|result| result.data.get("text/plain"));
-    result.and_then(Value::as_str).unwrap_or_default().to_owned()
+    result.and_then(Form::as_str).unwrap_or_default().to_owned()
 }

@@ -1,8 +1,14 @@
 //! What the engine and a Python or JavaScript context say to each other. The context's words are hostile input.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use crate::form::{Form, Forms};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// More lines of a traceback than this are not kept.
+const MOST_LINES: usize = 10_000;
 
 /// Engine to context.
 #[derive(Clone, Debug, Serialize)]
@@ -26,8 +32,7 @@ pub enum ToKernel<'a> {
 }
 
 /// Context to engine.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FromKernel {
     /// Native code, before any Python: a step of the lock-down failed and nothing was run.
     Failed {
@@ -43,12 +48,10 @@ pub enum FromKernel {
     Result {
         id: String,
         main: bool,
-        data: Map<String, Value>,
-        chart: Option<Value>,
+        data: Forms,
+        chart: Option<Form>,
         /// Names a place on the page that later results may update.
-        #[serde(default)]
         display_id: Option<String>,
-        #[serde(default)]
         update: bool,
     },
     /// The results so far are to go: now, or when the next one comes.
@@ -74,7 +77,103 @@ pub enum FromKernel {
 
 /// Reads one frame of a context. Anything that does not fit the list is `None`, never a panic.
 pub fn parse(body: &[u8]) -> Option<FromKernel> {
-    serde_json::from_slice(body).ok()
+    let read: Fields<'_> = serde_json::from_slice(body).ok()?;
+    read.message()
+}
+
+/// The fields of all messages. One struct, because a tagged enum would keep all fields as a tree before it takes its own;
+/// this one steps over what it does not know.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
+    step: Option<u32>,
+    errno: Option<i32>,
+    id: Option<String>,
+    main: Option<bool>,
+    data: Option<Forms>,
+    chart: Option<Form>,
+    display_id: Option<String>,
+    update: Option<bool>,
+    wait: Option<bool>,
+    name: Option<String>,
+    value: Option<String>,
+    traceback: Option<Lines>,
+    bytes: Option<u64>,
+    exit_code: Option<i32>,
+}
+
+impl Fields<'_> {
+    fn message(self) -> Option<FromKernel> {
+        Some(match &*self.r#type {
+            "failed" => FromKernel::Failed {
+                step: self.step?,
+                errno: self.errno?,
+            },
+            "locked" => FromKernel::Locked,
+            "ready" => FromKernel::Ready,
+            "warmed" => FromKernel::Warmed,
+            "turn" => FromKernel::Turn,
+            "result" => FromKernel::Result {
+                id: self.id?,
+                main: self.main?,
+                data: self.data?,
+                chart: self.chart,
+                display_id: self.display_id,
+                update: self.update.unwrap_or_default(),
+            },
+            "clear" => FromKernel::Clear {
+                id: self.id?,
+                wait: self.wait?,
+            },
+            "error" => FromKernel::Error {
+                id: self.id?,
+                name: self.name?,
+                value: self.value?,
+                traceback: self.traceback?.0,
+            },
+            "dropped" => FromKernel::Dropped {
+                id: self.id?,
+                bytes: self.bytes?,
+            },
+            "done" => FromKernel::Done {
+                id: self.id?,
+                exit_code: self.exit_code,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// The first lines of a list, however long it is.
+struct Lines(Vec<String>);
+
+impl<'de> Deserialize<'de> for Lines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(LinesReader)
+    }
+}
+
+struct LinesReader;
+
+impl<'de> Visitor<'de> for LinesReader {
+    type Value = Lines;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of lines")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Lines, A::Error> {
+        let mut lines = Vec::new();
+        while lines.len() < MOST_LINES {
+            match list.next_element()? {
+                Some(line) => lines.push(line),
+                None => return Ok(Lines(lines)),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Lines(lines))
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +199,14 @@ mod tests {
         ] {
             assert_eq!(parse(bad), None);
         }
+    }
+
+    #[test]
+    fn of_a_long_traceback_the_first_lines_stay() {
+        let lines = vec!["a"; MOST_LINES + 5];
+        let said = serde_json::json!({"type": "error", "id": "e", "name": "n", "value": "v", "traceback": lines});
+        let read = parse(said.to_string().as_bytes());
+        assert!(matches!(read, Some(FromKernel::Error { traceback, .. }) if traceback.len() == MOST_LINES));
     }
 
     #[test]

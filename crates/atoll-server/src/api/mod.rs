@@ -14,6 +14,7 @@ pub mod native;
 pub mod object;
 mod openapi;
 mod page;
+mod said;
 pub(crate) mod state;
 pub mod table;
 

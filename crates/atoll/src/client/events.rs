@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 /// A line is one event; the last one is a whole answer.
 const MAX_LINE: usize = 512 << 20;
@@ -11,7 +11,15 @@ const MAX_LINE: usize = 512 << 20;
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) name: String,
-    pub(crate) data: Value,
+    /// JSON that was not looked at yet.
+    data: Vec<u8>,
+}
+
+impl Event {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.data)
+            .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
+    }
 }
 
 #[derive(Debug)]
@@ -31,7 +39,7 @@ impl Events {
     /// The next event; `None` after the last.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
-            if let Some(event) = self.reader.next()? {
+            if let Some(event) = self.reader.next() {
                 return Ok(Some(event));
             }
             let Some(frame) = self.body.frame().await else {
@@ -63,19 +71,17 @@ impl Reader {
         }
     }
 
-    fn next(&mut self) -> Result<Option<Event>, Failure> {
+    fn next(&mut self) -> Option<Event> {
         while let Some(line) = self.line() {
             if let Some(name) = line.strip_prefix(b"event: ") {
                 self.name = String::from_utf8_lossy(name).into_owned();
             } else if let Some(data) = line.strip_prefix(b"data: ") {
-                let data = serde_json::from_slice(data).map_err(|error| {
-                    Failure::ours_in_words(format!("the server sent an event that is no JSON: {error}"))
-                })?;
                 let name = std::mem::take(&mut self.name);
-                return Ok(Some(Event { name, data }));
+                let data = data.to_vec();
+                return Some(Event { name, data });
             }
         }
-        Ok(None)
+        None
     }
 
     fn line(&mut self) -> Option<Vec<u8>> {
@@ -103,8 +109,9 @@ mod tests {
         let mut seen = Vec::new();
         for byte in text {
             reader.feed(&[*byte]).unwrap();
-            while let Some(event) = reader.next().unwrap() {
-                seen.push((event.name, event.data.to_string()));
+            while let Some(event) = reader.next() {
+                let value: serde_json::Value = event.read().unwrap();
+                seen.push((event.name, value.to_string()));
             }
         }
         assert_eq!(

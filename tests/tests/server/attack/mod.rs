@@ -1,6 +1,7 @@
 //! Attacks on the API (group A of the attack list) and on its cleaning up (group C), over real sockets.
 
 mod cleanup;
+mod memory;
 mod names;
 mod races;
 mod revoked;

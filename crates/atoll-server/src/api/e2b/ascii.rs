@@ -18,6 +18,11 @@ impl serde_json::ser::Formatter for Ascii {
         }
         writer.write_all(&fragment.as_bytes()[plain..])
     }
+
+    /// JSON has other letters in its strings only.
+    fn write_raw_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        self.write_string_fragment(writer, fragment)
+    }
 }
 
 /// One value as one line.

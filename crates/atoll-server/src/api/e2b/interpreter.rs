@@ -2,11 +2,12 @@
 
 use super::E2b;
 use super::ascii::line;
-use super::lines::Lines;
+use super::lines::{Line, Own, encode, error_line};
 use super::route::Inside;
 use crate::api::AppState;
+use crate::api::said::Said;
 use crate::auth::Caller;
-use atoll_core::execution::{CodeError, Execution, RichResult};
+use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
@@ -17,7 +18,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,17 +64,17 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         return Err(no_context(id.as_str()));
     }
     let control = Control::default();
-    let lines = Arc::new(Lines::default());
+    let said = Arc::new(Said::default());
     let run = Run {
         e2b: Arc::clone(&state.e2b),
         session: inside.session,
-        lines: Arc::clone(&lines),
+        said: Arc::clone(&said),
         control: control.clone(),
     };
     tokio::spawn(run.go(call.code, context, call.env_vars.unwrap_or_default()));
     let body = Body::from_stream(futures_util::stream::unfold(
         Reading {
-            lines,
+            said,
             control,
             over: false,
         },
@@ -122,26 +123,21 @@ fn no_context(id: &str) -> Refusal {
     (StatusCode::NOT_FOUND, format!("Context {id} not found"))
 }
 
-/// What goes to the client: a line, or the end of the connection because the sandbox is gone.
-type Line = Result<Bytes, super::connect::Broken>;
-
 /// The client's end of an execution. When the client goes, the code is interrupted.
 struct Reading {
-    lines: Arc<Lines>,
+    said: Arc<Said<Own>>,
     control: Control,
     over: bool,
 }
 
 impl Reading {
     async fn next(&mut self) -> Option<Line> {
-        match tokio::time::timeout(KEEPALIVE, self.lines.next()).await {
-            Ok(None) => {
-                self.over = true;
-                None
-            }
-            Ok(line) => line,
-            Err(_) => Some(Ok(line(&json!({"type": "keepalive"})).into())),
-        }
+        let Ok(item) = tokio::time::timeout(KEEPALIVE, self.said.next()).await else {
+            return Some(Ok(line(&json!({"type": "keepalive"})).into()));
+        };
+        let line = encode(item);
+        self.over |= line.is_none();
+        line
     }
 }
 
@@ -157,7 +153,7 @@ impl Drop for Reading {
 struct Run {
     e2b: Arc<E2b>,
     session: Arc<Session>,
-    lines: Arc<Lines>,
+    said: Arc<Said<Own>>,
     control: Control,
 }
 
@@ -171,32 +167,25 @@ impl Run {
             limits: None,
             control: self.control.clone(),
         };
-        let mut decoder = Decoders::default();
-        let mut sink = |output: Output<'_>| match output {
-            Output::Stdout(bytes) => self.lines.text("stdout", &decoder.stdout.feed(bytes)),
-            Output::Stderr(bytes) => self.lines.text("stderr", &decoder.stderr.feed(bytes)),
-            // Its clients only know results that are added.
-            Output::Result(result) | Output::Updated(_, result) => self.lines.say(result_line(result)),
-            Output::Cleared => {}
-        };
+        let mut sink = |output: Output<'_>| self.said.hear(output);
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
         match done {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
-            Ok(_) | Err(SessionError::Refused(_)) => self.lines.lost(),
-            Err(SessionError::Engine(error)) => self.lines.say(error_line(&failure(&error))),
+            Ok(_) | Err(SessionError::Refused(_)) => self.said.say(Own::Lost),
+            Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error))),
         }
-        self.lines.end();
+        self.said.say(Own::End);
     }
 
     fn finish(&self, execution: &Execution) {
         if let Some(error) = &execution.error {
-            self.lines.say(error_line(error));
+            self.said.say(error_line(error));
         }
         let count = self.e2b.counts.next(&execution.context_id);
-        self.lines
-            .say(json!({"type": "number_of_executions", "execution_count": count}));
-        self.lines.say(json!({"type": "end_of_execution"}));
+        let said = json!({"type": "number_of_executions", "execution_count": count});
+        self.said.say(Own::Line(said));
+        self.said.say(Own::Line(json!({"type": "end_of_execution"})));
     }
 }
 
@@ -209,90 +198,6 @@ fn failure(error: &EngineError) -> CodeError {
         name: "ExecutionFailed".into(),
         value,
         traceback: Vec::new(),
-    }
-}
-
-fn error_line(error: &CodeError) -> Value {
-    let traceback = match error.traceback.is_empty() {
-        true => format!("{}: {}", error.name, error.value),
-        false => error.traceback.join("\n"),
-    };
-    json!({"type": "error", "name": error.name, "value": error.value, "traceback": traceback})
-}
-
-fn result_line(result: &RichResult) -> Value {
-    let mut told = Map::new();
-    let mut extra = Map::new();
-    told.insert("type".into(), json!("result"));
-    for (mime, value) in &result.data {
-        match field(mime) {
-            Some("text") => drop(told.insert("text".into(), unquoted(value))),
-            Some(name) => drop(told.insert(name.into(), value.clone())),
-            None => drop(extra.insert(mime.clone(), value.clone())),
-        }
-    }
-    if let Some(chart) = &result.chart {
-        told.insert("chart".into(), chart.clone());
-    }
-    if !extra.is_empty() {
-        told.insert("extra".into(), Value::Object(extra));
-    }
-    told.insert("is_main_result".into(), json!(result.main));
-    Value::Object(told)
-}
-
-fn field(mime: &str) -> Option<&'static str> {
-    Some(match mime {
-        "text/plain" => "text",
-        "text/html" => "html",
-        "text/markdown" => "markdown",
-        "image/svg+xml" => "svg",
-        "image/png" => "png",
-        "image/jpeg" => "jpeg",
-        "application/pdf" => "pdf",
-        "text/latex" => "latex",
-        "application/json" => "json",
-        "application/javascript" => "javascript",
-        "e2b/data" => "data",
-        _ => return None,
-    })
-}
-
-/// A string is shown without its quotes.
-fn unquoted(value: &Value) -> Value {
-    let Some(text) = value.as_str() else {
-        return value.clone();
-    };
-    let inner = ['\'', '"']
-        .iter()
-        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
-    json!(inner.unwrap_or(text))
-}
-
-/// Letters that are cut by the borders of pieces are put together again.
-#[derive(Debug, Default)]
-struct Decoders {
-    stdout: Decoder,
-    stderr: Decoder,
-}
-
-#[derive(Debug, Default)]
-struct Decoder {
-    rest: Vec<u8>,
-}
-
-impl Decoder {
-    fn feed(&mut self, bytes: &[u8]) -> String {
-        self.rest.extend_from_slice(bytes);
-        let cut = match std::str::from_utf8(&self.rest) {
-            // Cut in the middle of a letter: at most three bytes wait for the next piece.
-            Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            _ => self.rest.len(),
-        };
-        let rest = self.rest.split_off(cut);
-        let text = String::from_utf8_lossy(&self.rest).into_owned();
-        self.rest = rest;
-        text
     }
 }
 
@@ -375,34 +280,4 @@ fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, Refusal> {
         .session
         .begin_use()
         .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forms_of_a_result_have_the_names_that_clients_know() {
-        let data = json!({"text/plain": "'hi'", "image/png": "aGk=", "e2b/data": {"a": [1]}, "x/y": "z"});
-        let result = RichResult {
-            main: true,
-            data: data.as_object().cloned().unwrap(),
-            chart: None,
-        };
-        let told = result_line(&result);
-        assert_eq!(
-            (&told["text"], &told["png"], &told["extra"]["x/y"]),
-            (&json!("hi"), &json!("aGk="), &json!("z"))
-        );
-        assert_eq!((&told["is_main_result"], told.get("chart")), (&json!(true), None));
-    }
-
-    #[test]
-    fn letters_that_are_cut_come_out_whole() {
-        let mut decoder = Decoder::default();
-        let bytes = "é漢".as_bytes();
-        let text: String = bytes.iter().map(|byte| decoder.feed(&[*byte])).collect();
-        assert_eq!(text, "é漢");
-        assert_eq!(decoder.feed(b"\xff!"), "\u{fffd}!");
-    }
 }

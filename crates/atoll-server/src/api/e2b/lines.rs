@@ -1,128 +1,134 @@
-//! What an execution has said and its client has not heard yet. Text of one kind that waits is put together, so a program
-//! that writes byte by byte costs no more than one that writes at once; how much text there can be is limited by the
-//! sandbox. Results that replace each other are not put together yet.
+//! The lines of `/execute`: one JSON object each, in pure ASCII.
 
 use super::ascii::line;
 use super::connect::Broken;
+use crate::api::said::Item;
 use crate::clock::Timestamp;
+use atoll_core::execution::{CodeError, RichResult};
+use atoll_core::form::Form;
 use axum::body::Bytes;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    waiting: Mutex<Waiting>,
-    bell: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    items: VecDeque<Item>,
-    over: bool,
-}
-
+/// What this dialect says of its own accord.
 #[derive(Debug)]
-enum Item {
-    Text {
-        kind: &'static str,
-        text: String,
-    },
-    Value(Value),
+pub(super) enum Own {
+    Line(Value),
     /// The sandbox is gone: the connection breaks off.
     Lost,
+    End,
 }
 
-impl Lines {
-    pub(super) fn text(&self, kind: &'static str, more: &str) {
-        if more.is_empty() {
-            return;
+/// What goes to the client: a line, or the end of the connection because the sandbox is gone.
+pub(super) type Line = Result<Bytes, Broken>;
+
+/// `None` at the end.
+pub(super) fn encode(item: Item<Own>) -> Option<Line> {
+    Some(match item {
+        Item::Text(kind, bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            Ok(line(&json!({"type": kind.as_str(), "text": text, "timestamp": Timestamp::now()})).into())
         }
-        let mut waiting = self.lock();
-        match waiting.items.back_mut() {
-            Some(Item::Text { kind: last, text }) if *last == kind => text.push_str(more),
-            _ => {
-                let text = more.to_owned();
-                waiting.items.push_back(Item::Text { kind, text });
+        // Its clients only know results that are added.
+        Item::Result(result) | Item::Updated(_, result) => Ok(line(&ResultLine(&result)).into()),
+        Item::Cleared => Ok(Bytes::new()),
+        Item::Own(Own::Line(value)) => Ok(line(&value).into()),
+        Item::Own(Own::Lost) => Err(Broken),
+        Item::Own(Own::End) => return None,
+    })
+}
+
+pub(super) fn error_line(error: &CodeError) -> Own {
+    let traceback = match error.traceback.is_empty() {
+        true => format!("{}: {}", error.name, error.value),
+        false => error.traceback.join("\n"),
+    };
+    Own::Line(json!({"type": "error", "name": error.name, "value": error.value, "traceback": traceback}))
+}
+
+/// A result with its forms under the names that clients know, the others together as `extra`.
+struct ResultLine<'a>(&'a RichResult);
+
+impl Serialize for ResultLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut told = serializer.serialize_map(None)?;
+        told.serialize_entry("type", "result")?;
+        let mut extra = BTreeMap::new();
+        for (mime, form) in self.0.data.iter() {
+            match (field(mime), form.as_str()) {
+                (Some("text"), Some(text)) => told.serialize_entry("text", unquoted(text))?,
+                (Some(name), _) => told.serialize_entry(name, form)?,
+                (None, _) => drop(extra.insert(mime, form)),
             }
         }
-        self.bell.notify_one();
-    }
-
-    pub(super) fn say(&self, value: Value) {
-        self.lock().items.push_back(Item::Value(value));
-        self.bell.notify_one();
-    }
-
-    pub(super) fn lost(&self) {
-        self.lock().items.push_back(Item::Lost);
-        self.bell.notify_one();
-    }
-
-    /// Nothing more is said.
-    pub(super) fn end(&self) {
-        self.lock().over = true;
-        self.bell.notify_one();
-    }
-
-    /// The next line; `None` after the last.
-    pub(super) async fn next(&self) -> Option<Result<Bytes, Broken>> {
-        loop {
-            let (item, over) = {
-                let mut waiting = self.lock();
-                (waiting.items.pop_front(), waiting.over)
-            };
-            match item {
-                Some(item) => return Some(item.encode()),
-                None if over => return None,
-                None => self.bell.notified().await,
-            }
+        if let Some(chart) = &self.0.chart {
+            told.serialize_entry("chart", chart)?;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        if !extra.is_empty() {
+            told.serialize_entry::<_, BTreeMap<&str, &Form>>("extra", &extra)?;
+        }
+        told.serialize_entry("is_main_result", &self.0.main)?;
+        told.end()
     }
 }
 
-impl Item {
-    fn encode(self) -> Result<Bytes, Broken> {
-        match self {
-            Self::Text { kind, text } => {
-                let said = json!({"type": kind, "text": text, "timestamp": Timestamp::now()});
-                Ok(line(&said).into())
-            }
-            Self::Value(value) => Ok(line(&value).into()),
-            Self::Lost => Err(Broken),
-        }
-    }
+fn field(mime: &str) -> Option<&'static str> {
+    Some(match mime {
+        "text/plain" => "text",
+        "text/html" => "html",
+        "text/markdown" => "markdown",
+        "image/svg+xml" => "svg",
+        "image/png" => "png",
+        "image/jpeg" => "jpeg",
+        "application/pdf" => "pdf",
+        "text/latex" => "latex",
+        "application/json" => "json",
+        "application/javascript" => "javascript",
+        "e2b/data" => "data",
+        _ => return None,
+    })
+}
+
+/// A string is shown without its quotes.
+fn unquoted(text: &str) -> &str {
+    let inner = ['\'', '"']
+        .iter()
+        .find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    inner.unwrap_or(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::said::Kind;
 
-    #[tokio::test]
-    async fn text_that_waits_is_put_together_and_order_stays() {
-        let lines = Lines::default();
-        lines.text("stdout", "a");
-        lines.text("stdout", "b");
-        lines.text("stderr", "c");
-        lines.say(json!({"type": "x"}));
-        lines.end();
-        let mut seen = Vec::new();
-        while let Some(Ok(bytes)) = lines.next().await {
-            let value: Value = serde_json::from_slice(&bytes).unwrap();
-            seen.push((value["type"].clone(), value["text"].clone()));
-        }
+    fn read(item: Item<Own>) -> Value {
+        let line = encode(item).unwrap().unwrap();
+        assert!(line.is_ascii() && line.ends_with(b"\n"));
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    #[test]
+    fn forms_of_a_result_have_the_names_that_clients_know() {
+        let result = json!({
+            "main": true, "chart": null,
+            "data": {"text/plain": "'hi'", "image/png": "aGk=", "e2b/data": {"é": [1]}, "x/y": "z"},
+        });
+        let told = read(Item::Result(serde_json::from_value(result).unwrap()));
         assert_eq!(
-            seen,
-            [
-                (json!("stdout"), json!("ab")),
-                (json!("stderr"), json!("c")),
-                (json!("x"), Value::Null)
-            ]
+            (&told["text"], &told["png"], &told["extra"]["x/y"]),
+            (&json!("hi"), &json!("aGk="), &json!("z"))
         );
+        assert_eq!((&told["data"], &told["type"]), (&json!({"é": [1]}), &json!("result")));
+        assert_eq!((&told["is_main_result"], told.get("chart")), (&json!(true), None));
+    }
+
+    #[test]
+    fn text_keeps_its_kind_and_bytes_that_are_no_text_are_marked() {
+        let told = read(Item::Text(Kind::Stderr, "é\u{2028}".as_bytes().to_vec()));
+        assert_eq!((&told["type"], &told["text"]), (&json!("stderr"), &json!("é\u{2028}")));
+        assert_eq!(read(Item::Text(Kind::Stdout, b"\xff!".to_vec()))["text"], "\u{fffd}!");
     }
 }

@@ -2,8 +2,8 @@
 //! interrupted.
 
 use super::outputs::{Outputs, collect};
-use super::said::{Item, Kind, Said};
 use super::wire::OutputFiles;
+use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::spool::Folder;
@@ -11,7 +11,7 @@ use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, Limits};
 use atoll_engine::session::Session;
 use atoll_engine::{Choice, Control, Output, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,6 +43,14 @@ pub(super) struct Finished {
     pub(super) outputs: Outputs,
 }
 
+/// What this dialect says of its own accord.
+#[derive(Debug)]
+pub(super) enum Own {
+    Started(Value),
+    /// The last one.
+    Finished(Box<Finished>),
+}
+
 /// Interrupts the execution when it is dropped, unless that was its end.
 #[derive(Debug)]
 pub(super) struct Reins {
@@ -65,7 +73,7 @@ impl Drop for Reins {
 }
 
 /// Starts it. Whoever drops the reins gives it up.
-pub(super) fn start(job: Job) -> (Arc<Said>, Reins) {
+pub(super) fn start(job: Job) -> (Arc<Said<Own>>, Reins) {
     let (said, control) = (Arc::new(Said::default()), Control::default());
     let reins = Reins {
         control: control.clone(),
@@ -77,7 +85,7 @@ pub(super) fn start(job: Job) -> (Arc<Said>, Reins) {
 }
 
 impl Job {
-    async fn run(self, said: &Said, control: &Control) {
+    async fn run(self, said: &Said<Own>, control: &Control) {
         let session = Arc::clone(&self.session);
         let execution = self.execute(said, control).await;
         let finished = match self.after {
@@ -94,12 +102,12 @@ impl Job {
         };
         let moved = finished.outputs.bytes();
         self.state.sandboxes.moved(&self.caller, 0, moved).await;
-        said.say(Item::Finished(Box::new(finished)));
+        said.say(Own::Finished(Box::new(finished)));
     }
 
-    async fn execute(&self, said: &Said, control: &Control) -> Result<Execution, ApiError> {
+    async fn execute(&self, said: &Said<Own>, control: &Control) -> Result<Execution, ApiError> {
         let id = ExecutionId::from_random(crate::random_bytes());
-        said.say(Item::Started(
+        said.say(Own::Started(
             json!({"execution_id": id, "sandbox_id": self.session.id()}),
         ));
         let request = Request {
@@ -110,13 +118,7 @@ impl Job {
             limits: self.limits,
             control: control.clone(),
         };
-        let mut sink = |output: Output<'_>| match output {
-            Output::Stdout(bytes) => said.text(Kind::Stdout, bytes),
-            Output::Stderr(bytes) => said.text(Kind::Stderr, bytes),
-            Output::Result(result) => said.say(Item::Result(result.clone())),
-            Output::Updated(index, result) => said.say(Item::Updated(index, result.clone())),
-            Output::Cleared => said.say(Item::Cleared),
-        };
+        let mut sink = |output: Output<'_>| said.hear(output);
         Ok(self.state.sandboxes.execute(&self.session, request, &mut sink).await?)
     }
 }

@@ -14,7 +14,6 @@ mod outputs;
 mod pages;
 mod refusals;
 mod run;
-mod said;
 mod sandboxes;
 mod sse;
 mod templates;

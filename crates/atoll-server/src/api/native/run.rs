@@ -1,11 +1,11 @@
 //! `/v1/run`: one call makes a sandbox, runs code, collects its files and ends the sandbox.
 
 use super::body::{Call, read};
-use super::execute::{After, Finished, Job, start};
-use super::said::Item;
+use super::execute::{After, Finished, Job, Own, start};
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
+use crate::api::said::Item;
 use crate::api::{ApiError, AppState, Json};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
@@ -70,7 +70,7 @@ pub(super) async fn answer(state: &AppState, job: Job, events: bool) -> Result<R
         return Ok(sse::of_execution(said, reins));
     }
     let finished = loop {
-        if let Item::Finished(finished) = said.next().await {
+        if let Item::Own(Own::Finished(finished)) = said.next().await {
             break finished;
         }
     };

@@ -1,17 +1,19 @@
 //! Server-Sent Events: one JSON value per event, a comment now and then so that a client that is gone is noticed.
 
 use super::error::body_of;
-use super::execute::{Finished, Reins};
+use super::execute::{Finished, Own, Reins};
 use super::outputs::Outputs;
-use super::said::{Item, Said, text_value};
 use crate::api::ApiError;
-use atoll_core::execution::Execution;
+use crate::api::said::{Item, Said};
+use atoll_core::execution::{Execution, RichResult};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::Stream;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +53,7 @@ pub(super) fn event(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes
 
 /// An execution as events: `started`, `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file`,
 /// then `end` or `error`.
-pub(super) fn of_execution(said: Arc<Said>, reins: Reins) -> Response {
+pub(super) fn of_execution(said: Arc<Said<Own>>, reins: Reins) -> Response {
     let telling = Telling {
         said,
         reins,
@@ -64,7 +66,7 @@ pub(super) fn of_execution(said: Arc<Said>, reins: Reins) -> Response {
 }
 
 struct Telling {
-    said: Arc<Said>,
+    said: Arc<Said<Own>>,
     reins: Reins,
     last: Last,
 }
@@ -89,14 +91,14 @@ impl Telling {
         }
     }
 
-    fn tell(&mut self, item: Item) -> Bytes {
+    fn tell(&mut self, item: Item<Own>) -> Bytes {
         match item {
-            Item::Started(value) => event("started", None, &value),
+            Item::Own(Own::Started(value)) => event("started", None, &value),
             Item::Text(kind, bytes) => event(kind.as_str(), None, &text_value(&bytes)),
             Item::Result(result) => event("result", None, &result),
-            Item::Updated(index, result) => event("updated", None, &json!({"index": index, "result": result})),
+            Item::Updated(index, result) => event("updated", None, &Updated { index, result }),
             Item::Cleared => event("cleared", None, &json!({})),
-            Item::Finished(finished) => self.finish(*finished),
+            Item::Own(Own::Finished(finished)) => self.finish(*finished),
         }
     }
 
@@ -128,6 +130,21 @@ impl Telling {
     }
 }
 
+/// The result with this index is another one now.
+#[derive(Serialize)]
+struct Updated {
+    index: usize,
+    result: RichResult,
+}
+
+/// Text as text; bytes that are none are there as well, so that nothing is lost.
+fn text_value(bytes: &[u8]) -> Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => json!({"text": text, "base64": null}),
+        Err(_) => json!({"text": String::from_utf8_lossy(bytes), "base64": STANDARD.encode(bytes)}),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +160,11 @@ mod tests {
     fn an_event_is_one_line_of_data() {
         let bytes = event("stdout", Some(3), &json!({"text": "a\nb"}));
         assert_eq!(&bytes[..], b"id: 3\nevent: stdout\ndata: {\"text\":\"a\\nb\"}\n\n");
+    }
+
+    #[test]
+    fn what_is_no_text_is_there_as_bytes_too() {
+        assert_eq!(text_value("ü".as_bytes()), json!({"text": "ü", "base64": null}));
+        assert_eq!(text_value(b"\xff"), json!({"text": "\u{fffd}", "base64": "/w=="}));
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn save(results: &[RichResult], out: &mut OutDir) -> Charts {
 
 pub(super) fn image(result: &RichResult) -> Option<(&'static str, Vec<u8>)> {
     FORMS.iter().find_map(|(mime, end, binary)| {
-        let text = result.data.get(*mime)?.as_str()?;
+        let text = result.data.get(mime)?.as_str()?;
         let bytes = if *binary {
             base64::engine::general_purpose::STANDARD.decode(text).ok()?
         } else {

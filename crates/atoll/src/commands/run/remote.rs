@@ -112,9 +112,9 @@ impl Run<'_> {
     }
 
     fn take(&mut self, event: Event) -> Result<Option<Execution>, Failure> {
-        let data = event.data;
         match event.name.as_str() {
             "started" => {
+                let data: Value = event.read()?;
                 let word = |name: &str| data[name].as_str().unwrap_or_default();
                 let path = format!(
                     "/v1/sandboxes/{}/executions/{}",
@@ -123,12 +123,12 @@ impl Run<'_> {
                 );
                 self.execution = Some(path);
             }
-            "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&data)),
-            "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&data)),
-            "file" => self.saving.take(&data),
-            "end" => return read(data).map(Some),
+            "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
+            "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&event.read()?)),
+            "file" => self.saving.take(&event.read()?),
+            "end" => return event.read().map(Some),
             "error" => {
-                let body: ErrorBody = read(data)?;
+                let body: ErrorBody = event.read()?;
                 return Err(Failure {
                     hint: body.error.hint,
                     ..Failure::ours_in_words(body.error.message)
@@ -138,11 +138,6 @@ impl Run<'_> {
         }
         Ok(None)
     }
-}
-
-fn read<T: serde::de::DeserializeOwned>(data: Value) -> Result<T, Failure> {
-    serde_json::from_value(data)
-        .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
 }
 
 /// What is no text comes as bytes as well.

@@ -1,0 +1,210 @@
+//! The forms in which code offers a value, by MIME type. They come from a sandbox, so they are never a tree in memory: a
+//! form is a text, or the text of one JSON value, and takes no more than that. Reading one checks all of it and leaves out
+//! spaces, so what is written again is JSON on one line.
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use std::fmt;
+use std::ops::Index;
+
+/// A value has a handful of forms. More than this many are not taken.
+const MOST_FORMS: usize = 100;
+
+/// One form of a value.
+#[derive(Clone, Debug)]
+pub enum Form {
+    Text(String),
+    Json(Box<RawValue>),
+}
+
+impl Form {
+    /// The text, if it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Json(_) => None,
+        }
+    }
+
+    /// Its length as JSON.
+    pub fn json_length(&self) -> u64 {
+        match self {
+            Self::Text(text) => serde_json::to_string(text).map_or(u64::MAX, |json| json.len() as u64),
+            Self::Json(json) => json.get().len() as u64,
+        }
+    }
+}
+
+impl From<&str> for Form {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(one), Self::Text(other)) => one == other,
+            (Self::Json(one), Self::Json(other)) => one.get() == other.get(),
+            (Self::Text(_), Self::Json(_)) | (Self::Json(_), Self::Text(_)) => false,
+        }
+    }
+}
+
+impl PartialEq<&str> for Form {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == Some(*other)
+    }
+}
+
+impl Serialize for Form {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.serialize(serializer),
+            Self::Json(json) => json.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Form {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut json = Vec::new();
+        serde_transcode::transcode(deserializer, &mut serde_json::Serializer::new(&mut json))
+            .map_err(D::Error::custom)?;
+        let read = match json.first() {
+            Some(b'"') => serde_json::from_slice(&json).map(Self::Text),
+            _ => serde_json::from_slice(&json).map(Self::Json),
+        };
+        read.map_err(D::Error::custom)
+    }
+}
+
+/// Forms by their names, each name once, in the order of the names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forms(Vec<(String, Form)>);
+
+impl Forms {
+    pub fn get(&self, name: &str) -> Option<&Form> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, form)| form)
+    }
+
+    pub fn insert(&mut self, name: String, form: Form) {
+        match self.0.binary_search_by(|(known, _)| known.cmp(&name)) {
+            Ok(at) => self.0[at] = (name, form),
+            Err(at) => self.0.insert(at, (name, form)),
+        }
+    }
+
+    pub fn remove(&mut self, name: &str) -> Option<Form> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Form)> {
+        self.0.iter().map(|(name, form)| (name.as_str(), form))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// An empty text if there is no form of that name.
+impl Index<&str> for Forms {
+    type Output = Form;
+
+    fn index(&self, name: &str) -> &Form {
+        self.get(name).unwrap_or(const { &Form::Text(String::new()) })
+    }
+}
+
+impl FromIterator<(String, Form)> for Forms {
+    fn from_iter<I: IntoIterator<Item = (String, Form)>>(forms: I) -> Self {
+        let mut all = Self::default();
+        forms.into_iter().for_each(|(name, form)| all.insert(name, form));
+        all
+    }
+}
+
+impl Serialize for Forms {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Forms {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+struct Reader;
+
+impl<'de> Visitor<'de> for Reader {
+    type Value = Forms;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "at most {MOST_FORMS} forms of a value by their names")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Forms, A::Error> {
+        let mut forms = Forms::default();
+        while let Some((name, form)) = map.next_entry()? {
+            forms.insert(name, form);
+            if forms.0.len() > MOST_FORMS {
+                return Err(A::Error::custom("too many forms of one value"));
+            }
+        }
+        forms.0.shrink_to_fit();
+        Ok(forms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Forms, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    #[test]
+    fn what_is_written_is_what_was_read_on_one_line() {
+        let forms = read("{\"b\":\n[1,\r\n {\"k\": \"a\\u000ab \\u00e9\"}, -1.5e3, null],\n\"a\": \"x\\ny\"}").unwrap();
+        assert_eq!(forms["a"], "x\ny");
+        let json = serde_json::to_string(&forms).unwrap();
+        assert_eq!(json, "{\"a\":\"x\\ny\",\"b\":[1,{\"k\":\"a\\nb é\"},-1500.0,null]}");
+        assert_eq!(read(&json).unwrap(), forms);
+        assert_eq!(
+            forms["b"].json_length() + forms["a"].json_length() + 11,
+            json.len() as u64
+        );
+    }
+
+    #[test]
+    fn what_no_reader_would_take_is_refused() {
+        let many: Vec<String> = (0..=MOST_FORMS).map(|at| format!("\"{at}\":0")).collect();
+        let deep = format!("{{\"a\":{}0{}}}", "[".repeat(200), "]".repeat(200));
+        let bad = [
+            "{\"a\":\"\\ud800\"}",
+            "{\"a\":1e999}",
+            "{\"a\":[}",
+            "[]",
+            &format!("{{{}}}", many.join(",")),
+            &deep,
+        ];
+        for json in bad {
+            assert!(read(json).is_err(), "{json}");
+        }
+        assert!(read(&format!("{{{}}}", many[1..].join(","))).is_ok());
+    }
+
+    #[test]
+    fn a_name_is_there_once() {
+        let mut forms = read("{\"a\":1,\"a\":\"2\",\"b\":3}").unwrap();
+        assert_eq!(forms.remove("a"), Some(Form::from("2")));
+        assert!(forms.get("a").is_none() && !forms.is_empty());
+        assert_eq!(forms["a"], "");
+    }
+}
