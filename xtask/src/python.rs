@@ -2,6 +2,7 @@
 //! its own under the target directory.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Result, bail};
 use fs_err as fs;
@@ -53,17 +54,15 @@ const E2B_OLDER: Suite = Suite {
 };
 
 pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
-    KERNEL.run(project)
+    check(&mut KERNEL.command(project)?)
 }
 
-pub(crate) fn run_client_tests(project: &Project) -> Result<()> {
-    E2B.run(project)?;
-    E2B_OLDER.run(project)
-}
-
-/// Requests that are made from the description of the API.
-pub(crate) fn run_description_tests(project: &Project) -> Result<()> {
-    OPENAPI.run(project)
+/// E2B's clients, and requests that are made from the description of the API. Installs what they need.
+pub(crate) fn client_tests(project: &Project) -> Result<Vec<Command>> {
+    [E2B, E2B_OLDER, OPENAPI]
+        .iter()
+        .map(|suite| suite.command(project))
+        .collect()
 }
 
 /// Where a pinned Node with npm lies.
@@ -74,7 +73,7 @@ pub(crate) fn ensure_node(project: &Project) -> Result<PathBuf> {
 }
 
 impl Suite {
-    fn run(&self, project: &Project) -> Result<()> {
+    fn command(&self, project: &Project) -> Result<Command> {
         let dir = project.root.join(self.dir);
         if !dir.join(self.tests).is_dir() {
             bail!("`{}/{}` is missing; there are no tests to run", self.dir, self.tests);
@@ -83,7 +82,7 @@ impl Suite {
         let mut pytest = project.command(python);
         pytest.current_dir(&dir).env("PYTHONDONTWRITEBYTECODE", "1");
         pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", self.tests]);
-        check(&mut pytest)
+        Ok(pytest)
     }
 
     /// Makes the environment, or makes it anew when the pinned list has changed since.

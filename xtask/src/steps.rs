@@ -57,6 +57,35 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Runs lanes of children at the same time, each lane in its order. What a child has printed is shown when it has ended.
+pub(crate) fn side_by_side(lanes: Vec<Vec<Command>>) -> Result<()> {
+    std::thread::scope(|scope| {
+        let started: Vec<_> = lanes.into_iter().map(|lane| scope.spawn(|| lane_of(lane))).collect();
+        let ended: Vec<Result<()>> = started
+            .into_iter()
+            .map(|lane| lane.join().unwrap_or_else(|_| bail!("a lane of children panicked")))
+            .collect();
+        ended.into_iter().collect()
+    })
+}
+
+fn lane_of(children: Vec<Command>) -> Result<()> {
+    for mut child in children {
+        let (line, start) = (shown(&child), Instant::now());
+        let output = child.output().with_context(|| format!("cannot start `{line}`"))?;
+        let said = [output.stdout, output.stderr].concat();
+        let took = start.elapsed().as_secs_f64();
+        println!(
+            "{}\n    `{line}`: {took:.1} s",
+            String::from_utf8_lossy(&said).trim_end()
+        );
+        if !output.status.success() {
+            bail!("`{line}` ended with {}", output.status);
+        }
+    }
+    Ok(())
+}
+
 /// What a child says on stdout; anything but exit code 0 is an error.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let line = shown(command);
@@ -97,6 +126,22 @@ mod tests {
             "{text}"
         );
         assert!(steps.done.is_empty());
+    }
+
+    #[test]
+    fn lanes_run_to_their_end_and_a_red_child_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let touch = |name: &str| {
+            let mut command = Command::new("touch");
+            command.arg(dir.path().join(name));
+            command
+        };
+        let red = vec![Command::new("false"), touch("after the red one")];
+        let error = side_by_side(vec![red, vec![touch("a"), touch("b")]]).unwrap_err();
+        assert!(error.to_string().starts_with("`false` ended with"), "{error}");
+        let left = |name: &str| dir.path().join(name).exists();
+        assert!(left("a") && left("b") && !left("after the red one"));
+        assert!(side_by_side(vec![vec![Command::new("true")]]).is_ok());
     }
 
     #[test]

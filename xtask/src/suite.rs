@@ -8,8 +8,8 @@ use crate::guest_kernel::ensure_guest_kernel;
 use crate::node;
 use crate::packages::{ensure_nextest, ensure_system_packages};
 use crate::project::Project;
-use crate::python::{run_client_tests, run_description_tests, run_kernel_tests};
-use crate::steps::{Steps, check};
+use crate::python::{self, run_kernel_tests};
+use crate::steps::{Steps, check, side_by_side};
 use crate::tidy;
 
 const TEMPLATES: &[&str] = &["python-min", "python-data"];
@@ -33,9 +33,9 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     steps.step("templates", || build_templates(project))?;
     steps.step("Python kernel tests", || run_kernel_tests(project))?;
     steps.step("JavaScript kernel tests", || run_node_tests(project))?;
-    steps.step("clients of E2B, Python", || run_client_tests(project))?;
-    steps.step("clients of E2B, JavaScript", || node::run_client_tests(project))?;
-    steps.step("the API as it is described", || run_description_tests(project))?;
+    steps.step("clients over HTTP", || {
+        side_by_side(vec![python::client_tests(project)?, node::client_tests(project)?])
+    })?;
     steps.step("Rust tests", || {
         cargo(project, &["nextest", "run", "--workspace", "--release"])
     })?;
