@@ -9,8 +9,8 @@ use atoll_engine::session::Session;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Follow {
             Some(one) => Some(Item::Message(json!({"filesystem": change(&one, self.include_entry)}))),
             None if self.session.end_reason().is_some() => Some(Item::Lost),
             None => {
-                self.watch = None;
+                self.give_up();
                 Some(Item::Error(ApiError::new(
                     ErrorCode::QuotaExceeded,
                     "changes came too fast; watch again",
@@ -118,12 +118,19 @@ impl Follow {
     }
 }
 
-impl Drop for Follow {
-    fn drop(&mut self) {
+impl Follow {
+    /// The agent goes on with a watch until it is told.
+    fn give_up(&mut self) {
         if let Some(watch) = self.watch.take() {
             let session = Arc::clone(&self.session);
             tokio::spawn(async move { session.sandbox.unwatch(watch).await });
         }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
@@ -138,13 +145,17 @@ pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside
     Ok(Json(json!({"watcherId": id})))
 }
 
-pub(super) async fn watcher_events(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn watcher_events(
+    State(state): State<AppState>,
+    inside: Inside,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     let call: PathCall = unary(&body)?;
     // A round trip to the agent: what it saw before is here when it answers.
     inside.session.sandbox.stat("/").await?;
-    Ok(Json(
-        json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?}),
-    ))
+    let events = state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?;
+    let text = format!("{{\"events\":[{}]}}", events.join(","));
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {

@@ -18,6 +18,7 @@ mod process;
 mod route;
 mod tokens;
 mod unpack;
+mod waiting;
 mod watchers;
 
 use crate::api::AppState;
