@@ -67,12 +67,19 @@ async fn health() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
+/// Bodies that are taken piece by piece; all others are read whole.
+const STREAMED: [&str; 2] = ["/files", "/process.Process/StreamInput"];
+
 /// Every route of this dialect.
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes = control_routes();
     routes.extend(inside_routes());
     routes.extend(interpreter_routes());
-    routes
+    let whole = |route: Route| match STREAMED.contains(&route.path) || route.method == Method::GET {
+        true => route,
+        false => route.with_whole_body(),
+    };
+    routes.into_iter().map(whole).collect()
 }
 
 fn control_routes() -> Vec<Route> {
