@@ -33,7 +33,7 @@ pub use execute::{Output, Sink};
 pub use files::{FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
-    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
+    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
 pub use node::{Ended, Node, NodeConfig, NodeError};

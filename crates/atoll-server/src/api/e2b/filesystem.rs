@@ -19,8 +19,8 @@ use std::sync::Arc;
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 pub(super) struct PathCall {
-    path: String,
-    depth: u32,
+    pub(super) path: String,
+    pub(super) depth: u32,
     source: String,
     destination: String,
     recursive: bool,
@@ -53,14 +53,6 @@ pub(super) async fn rename(inside: Inside, body: Bytes) -> Answer {
     let _using = inside.session.begin_use()?;
     let moved = inside.session.sandbox.rename(&call.source, &call.destination).await?;
     Ok(Json(json!({"entry": entry(&moved)})))
-}
-
-pub(super) async fn list_dir(inside: Inside, body: Bytes) -> Answer {
-    let call: PathCall = unary(&body)?;
-    let _using = inside.session.begin_use()?;
-    let entries = inside.session.sandbox.list(&call.path, call.depth.max(1)).await?;
-    let entries: Vec<Value> = entries.iter().map(entry).collect();
-    Ok(Json(json!({"entries": entries})))
 }
 
 pub(super) async fn remove(inside: Inside, body: Bytes) -> Answer {
@@ -179,7 +171,7 @@ pub(super) fn change(change: &Change, include_entry: bool) -> Value {
     event
 }
 
-fn entry(entry: &Entry) -> Value {
+pub(super) fn entry(entry: &Entry) -> Value {
     let kind = match entry.kind {
         EntryKind::File => "FILE_TYPE_FILE",
         EntryKind::Directory => "FILE_TYPE_DIRECTORY",

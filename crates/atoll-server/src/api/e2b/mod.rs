@@ -13,6 +13,7 @@ mod filesystem;
 mod interpreter;
 mod lines;
 mod list;
+mod list_dir;
 mod ports;
 mod process;
 mod route;
@@ -148,7 +149,7 @@ fn inside_routes() -> Vec<Route> {
         rpc("/filesystem.Filesystem/Stat", on::post(filesystem::stat)),
         rpc("/filesystem.Filesystem/MakeDir", on::post(filesystem::make_dir)),
         rpc("/filesystem.Filesystem/Move", on::post(filesystem::rename)),
-        rpc("/filesystem.Filesystem/ListDir", on::post(filesystem::list_dir)),
+        rpc("/filesystem.Filesystem/ListDir", on::post(list_dir::list_dir)),
         rpc("/filesystem.Filesystem/Remove", on::post(filesystem::remove)),
         rpc("/filesystem.Filesystem/WatchDir", on::post(filesystem::watch_dir)),
         rpc(
