@@ -15,6 +15,7 @@ mod inside;
 mod jail;
 mod node;
 mod out_dir;
+mod past;
 mod pool;
 mod results;
 mod sandbox;
@@ -36,8 +37,9 @@ pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Ended, Node, NodeConfig, NodeError};
+pub use node::{Node, NodeConfig, NodeError};
 pub use out_dir::{OutDir, OutError, Target};
+pub use past::Ended;
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 pub use trial::try_out;
