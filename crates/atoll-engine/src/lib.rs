@@ -15,6 +15,7 @@ mod inside;
 mod jail;
 mod node;
 mod out_dir;
+mod past;
 mod pool;
 mod results;
 mod sandbox;
@@ -33,11 +34,12 @@ pub use execute::{Output, Sink};
 pub use files::{FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
-    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
+    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Ended, Node, NodeConfig, NodeError};
+pub use node::{Node, NodeConfig, NodeError};
 pub use out_dir::{OutDir, OutError, Target};
+pub use past::Ended;
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
 pub use trial::try_out;

@@ -2,16 +2,17 @@
 
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
+use crate::past::{Ended, Past};
 use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
-use crate::session::{EventLog, LifeSpec, Session, State};
+use crate::session::{LifeSpec, Session, State};
 use crate::template::{Progress, TemplateError, TemplateStore};
 use atoll_core::{EndReason, Limits, SandboxId};
 use atoll_jail::plan::Walls;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore, watch};
 
 /// How long the end of a build is waited for.
@@ -41,35 +42,6 @@ pub enum NodeError {
     Engine(#[from] EngineError),
 }
 
-/// What is remembered of a sandbox that is gone.
-#[derive(Debug)]
-pub struct Ended {
-    pub owner: String,
-    pub template: String,
-    pub created: SystemTime,
-    pub ended: SystemTime,
-    pub reason: EndReason,
-    pub metadata: BTreeMap<String, String>,
-    pub executions: u64,
-    pub events: Arc<EventLog>,
-}
-
-impl Ended {
-    fn of(session: &Session) -> Self {
-        let (reason, ended) = session.end_reason().unwrap_or((EndReason::Failed, SystemTime::now()));
-        Self {
-            owner: session.spec.owner.clone(),
-            template: session.template.clone(),
-            created: session.created,
-            ended,
-            reason,
-            metadata: session.spec.metadata.clone(),
-            executions: session.executions(),
-            events: Arc::clone(&session.events),
-        }
-    }
-}
-
 type Open = Arc<OnceCell<Arc<Pool>>>;
 
 #[derive(Debug)]
@@ -78,7 +50,7 @@ pub struct Node {
     store: TemplateStore,
     pools: Mutex<HashMap<String, Open>>,
     sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
-    ended: Mutex<HashMap<SandboxId, Arc<Ended>>>,
+    past: Past,
     room: Arc<Semaphore>,
     /// Templates that are being opened or built on threads of their own.
     building: watch::Sender<usize>,
@@ -91,7 +63,7 @@ impl Node {
             store: TemplateStore::new(config.home.clone()),
             pools: Mutex::default(),
             sessions: Mutex::default(),
-            ended: Mutex::default(),
+            past: Past::new(config.remember),
             room: Arc::new(Semaphore::new(room)),
             building: watch::Sender::new(0),
             config,
@@ -174,20 +146,17 @@ impl Node {
         session.gone().await;
         drop(room);
         let id = session.id().clone();
-        lock(&self.ended).insert(id.clone(), Arc::new(Ended::of(&session)));
+        self.past.add(id.clone(), Ended::of(&session));
         lock(&self.sessions).remove(&id);
-        drop(session);
-        tokio::time::sleep(self.config.remember).await;
-        lock(&self.ended).remove(&id);
     }
 
     pub fn find(&self, id: &SandboxId) -> Option<Arc<Session>> {
         lock(&self.sessions).get(id).cloned()
     }
 
-    /// One that is gone, for as long as it is remembered.
+    /// One that is gone, for as long as it is remembered and not too many have ended since.
     pub fn find_ended(&self, id: &SandboxId) -> Option<Arc<Ended>> {
-        lock(&self.ended).get(id).cloned()
+        self.past.find(id)
     }
 
     /// Sandboxes that have not ended.

@@ -55,10 +55,15 @@ impl Agent {
                 self.answer_entry(request, entry)
             }
             Ask::Read { path } => self.read(request, &path),
-            Ask::List { path, depth } => {
-                let listing = self
-                    .start_walk(&path)
-                    .and_then(|path| Listing::start(request, &path, depth));
+            Ask::List {
+                path,
+                depth,
+                after,
+                most,
+            } => {
+                let path = self.start_walk(&path);
+                let listing = path.and_then(|path| Listing::start(request, &path, depth, most));
+                let listing = listing.and_then(|listing| listing.go_on_after(&self.ground, after.as_deref()));
                 self.or_refuse(request, listing, |agent, listing| agent.listings.push(listing))
             }
             Ask::MakeDir { path } => {

@@ -1,5 +1,6 @@
 //! The server as a whole: start in order, run, stop in the reverse order.
 
+use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
 use crate::api::{self, AppState, state::Shared};
 use crate::auth::KeyRing;
@@ -175,6 +176,7 @@ pub(crate) async fn share(
     Ok(AppState::new(Shared {
         sandboxes,
         spool,
+        budget: Budget::new(settings.max_body_bytes.get()),
         e2b,
         keys: KeyRing::load(&store).await?,
         limits,

@@ -6,6 +6,7 @@ mod events;
 mod files;
 mod isolation;
 mod life;
+mod lists;
 mod quotas;
 mod remote;
 mod run;

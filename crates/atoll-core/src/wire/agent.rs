@@ -58,8 +58,14 @@ pub enum Ask {
     /// What is at `path`: `Entry`. Here and below a path is absolute, or `~`, `~/x`, empty and relative ones are below
     /// the home directory. Links are followed as the user's programs would, but never those of `/proc` to open files.
     Stat { path: String },
-    /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`.
-    List { path: String, depth: u32 },
+    /// What is below a directory, `depth` levels deep, in lexical order, depth first: `Entries` until one says `last`. Not
+    /// more than `most`; `after` is the `next` of the answer before, and the list goes on behind what was told then.
+    List {
+        path: String,
+        depth: u32,
+        after: Option<String>,
+        most: ListBound,
+    },
     /// Make a directory and its parents: `Entry`. `Exists` if the directory is there, `NotADirectory` if something else
     /// is.
     MakeDir { path: String },
@@ -134,6 +140,8 @@ pub enum Answer {
     Entries {
         entries: Vec<Entry>,
         last: bool,
+        /// With the last ones, if there may be more than was asked for: where to go on.
+        next: Option<String>,
     },
     Watching,
     Changed {
@@ -173,6 +181,15 @@ pub enum Refusal {
 pub struct TerminalSize {
     pub columns: u16,
     pub rows: u16,
+}
+
+/// How much of a list is told at once. One entry is told in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListBound {
+    pub entries: u32,
+    /// Of the entries as they are sent.
+    pub bytes: u32,
 }
 
 /// One file, directory or other thing, as `stat` sees it. A link tells of its target, and that it is a link. A name that

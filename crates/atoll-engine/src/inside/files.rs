@@ -4,14 +4,21 @@ use super::upload::Upload;
 use crate::engine::EngineError;
 use crate::jail::{Asked, JailError};
 use crate::sandbox::Sandbox;
-use atoll_core::wire::agent::{Answer, Ask, Change, Entry, Refusal};
+use atoll_core::wire::agent::{Answer, Ask, Change, Entry, ListBound, MAX_MESSAGE_BYTES, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 use tokio::net::TcpStream;
 
-/// More entries than this are not listed: a sandbox has no more inodes.
-const MAX_ENTRIES: usize = 200_000;
+/// A part of a list of files.
+#[derive(Debug)]
+pub struct FilePage {
+    pub entries: Vec<Entry>,
+    /// In which it came.
+    pub bytes: usize,
+    /// Where the list goes on, if there is more.
+    pub next: Option<String>,
+}
 
 /// A plain file that was opened for reading.
 #[derive(Debug)]
@@ -58,18 +65,38 @@ impl Sandbox {
         }
     }
 
-    /// What is below a directory, depth first, in lexical order.
-    pub async fn list(&self, path: &str, depth: u32) -> Result<Vec<Entry>, EngineError> {
-        let path = path.into();
-        let mut asked = self.jail.agent.ask(Ask::List { path, depth }, &[]).await?;
-        let mut all = Vec::new();
+    /// What is below a directory, depth first, in lexical order: not more than `most`, behind the `next` of another page.
+    pub async fn list(
+        &self,
+        path: &str,
+        depth: u32,
+        after: Option<String>,
+        most: ListBound,
+    ) -> Result<FilePage, EngineError> {
+        let ask = Ask::List {
+            path: path.into(),
+            depth,
+            after,
+            most,
+        };
+        let mut asked = self.jail.agent.ask(ask, &[]).await?;
+        let (mut all, mut sum) = (Vec::new(), 0);
         loop {
-            let (Answer::Entries { entries, last }, _) = asked.next().await? else {
+            let ((Answer::Entries { entries, last, next }, _), bytes) = asked.next_long().await? else {
                 return Err(JailError::Agent.into());
             };
+            // An agent that says more than it was asked for is none of ours.
+            sum += bytes;
+            if sum > longest(most) {
+                return Err(JailError::Agent.into());
+            }
             all.extend(entries);
-            if last || all.len() > MAX_ENTRIES {
-                return Ok(all);
+            if last {
+                return Ok(FilePage {
+                    entries: all,
+                    bytes: sum,
+                    next,
+                });
             }
         }
     }
@@ -115,6 +142,11 @@ impl Sandbox {
             _ => Err(JailError::Agent.into()),
         }
     }
+}
+
+/// The most bytes in which a page can come: each message has a frame, and a turn of the agent may say little.
+fn longest(most: ListBound) -> usize {
+    2 * most.bytes as usize + 4 * MAX_MESSAGE_BYTES
 }
 
 /// The descriptor came from behind the wall: what it is gets asked of the kernel.

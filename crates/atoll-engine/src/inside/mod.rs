@@ -10,5 +10,5 @@ mod upload;
 
 pub use command::{Command, CommandEnd, CommandEvent, CommandInfo, Listener};
 pub use commands::{CommandSpec, Commands};
-pub use files::{OpenFile, Watch};
+pub use files::{FilePage, OpenFile, Watch};
 pub use upload::Upload;

@@ -1,26 +1,22 @@
 //! The talk with the agent of one sandbox: many requests under way at once, each with its own answers.
 
-use super::link::{JailError, lock, receive_on, send_bytes_on, watch};
+use super::lines::{Line, Lines, Reply};
+use super::link::{JailError, receive_long_on, send_bytes_on, watch};
 use atoll_core::wire::agent::{Answer, Ask, FromAgent, Refusal, ToAgent, UNASKED, encode};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
 
-/// Answers that one request may have waiting. Who does not read them loses the rest, not the others' answers.
-const WAITING: usize = 4096;
-
-type Reply = (Answer, Vec<OwnedFd>);
-
-/// Requests without their last answer; `None` once the agent is gone.
-type Waiting = Mutex<Option<HashMap<u32, mpsc::Sender<Reply>>>>;
+/// Bytes of answers that one request may have waiting. The files of a collection have the longest answers.
+const MOST_WAITING: usize = 8 << 20;
+/// The same for changes of a watched directory: those come whether anybody reads them or not.
+const MOST_CHANGES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Agent {
     channel: Arc<AsyncFd<OwnedFd>>,
-    waiting: Arc<Waiting>,
+    lines: Arc<Lines>,
     next: AtomicU32,
     reader: tokio::task::JoinHandle<()>,
 }
@@ -29,20 +25,22 @@ pub(crate) struct Agent {
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) request: u32,
-    replies: mpsc::Receiver<Reply>,
-    waiting: Arc<Waiting>,
+    line: Line,
 }
 
 impl Agent {
     /// Starts listening. The first answer of the returned request says that the agent is there.
     pub(super) fn start(ours: OwnedFd) -> Result<(Self, Asked), JailError> {
         let channel = Arc::new(watch(ours)?);
-        let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let hello = expect(&waiting, UNASKED);
-        let reader = tokio::spawn(read(Arc::clone(&channel), Arc::clone(&waiting)));
+        let lines = Arc::new(Lines::default());
+        let hello = Asked {
+            request: UNASKED,
+            line: lines.open(UNASKED, MOST_WAITING),
+        };
+        let reader = tokio::spawn(read(Arc::clone(&channel), Arc::clone(&lines)));
         let agent = Self {
             channel,
-            waiting,
+            lines,
             next: AtomicU32::new(UNASKED),
             reader,
         };
@@ -51,9 +49,13 @@ impl Agent {
 
     pub(crate) async fn ask(&self, ask: Ask, fds: &[BorrowedFd<'_>]) -> Result<Asked, JailError> {
         let request = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let asked = expect(&self.waiting, request);
+        let most = match ask {
+            Ask::Watch { .. } => MOST_CHANGES,
+            _ => MOST_WAITING,
+        };
+        let line = self.lines.open(request, most);
         self.send(request, ask, fds).await?;
-        Ok(asked)
+        Ok(Asked { request, line })
     }
 
     /// Asks for something that has one answer.
@@ -82,18 +84,15 @@ impl Drop for Agent {
 impl Asked {
     /// The next answer. What the agent refused is an error with its words.
     pub(crate) async fn next(&mut self) -> Result<Reply, JailError> {
-        match self.replies.recv().await {
-            Some((Answer::Refused { why, message }, _)) => Err(JailError::Refused { why, message }),
+        self.next_long().await.map(|(reply, _)| reply)
+    }
+
+    /// The same, with how many bytes it came in.
+    pub(crate) async fn next_long(&mut self) -> Result<(Reply, usize), JailError> {
+        match self.line.next().await {
+            Some(((Answer::Refused { why, message }, _), _)) => Err(JailError::Refused { why, message }),
             Some(reply) => Ok(reply),
             None => Err(JailError::Agent),
-        }
-    }
-}
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        if let Some(waiting) = lock(&self.waiting).as_mut() {
-            waiting.remove(&self.request);
         }
     }
 }
@@ -104,28 +103,9 @@ fn too_long() -> JailError {
     JailError::Refused { why, message }
 }
 
-fn expect(waiting: &Arc<Waiting>, request: u32) -> Asked {
-    let (sender, replies) = mpsc::channel(WAITING);
-    if let Some(waiting) = lock(waiting).as_mut() {
-        waiting.insert(request, sender);
+async fn read(channel: Arc<AsyncFd<OwnedFd>>, lines: Arc<Lines>) {
+    while let Ok((FromAgent { request, answer }, fds, bytes)) = receive_long_on(&channel).await {
+        lines.add(request, (answer, fds), bytes);
     }
-    Asked {
-        request,
-        replies,
-        waiting: Arc::clone(waiting),
-    }
-}
-
-async fn read(channel: Arc<AsyncFd<OwnedFd>>, waiting: Arc<Waiting>) {
-    while let Ok((FromAgent { request, answer }, fds)) = receive_on(&channel).await {
-        if let Some(waiting) = lock(&waiting).as_mut() {
-            let full = waiting
-                .get(&request)
-                .is_some_and(|s| s.try_send((answer, fds)).is_err());
-            if full {
-                waiting.remove(&request);
-            }
-        }
-    }
-    *lock(&waiting) = None;
+    lines.close();
 }

@@ -319,11 +319,22 @@ pub(super) async fn send_bytes_on(
 pub(super) async fn receive_on<T: serde::de::DeserializeOwned>(
     channel: &AsyncFd<OwnedFd>,
 ) -> Result<(T, Vec<OwnedFd>), JailError> {
+    receive_long_on(channel).await.map(|(message, fds, _)| (message, fds))
+}
+
+/// The same, with how many bytes the message had.
+pub(super) async fn receive_long_on<T: serde::de::DeserializeOwned>(
+    channel: &AsyncFd<OwnedFd>,
+) -> Result<(T, Vec<OwnedFd>, usize), JailError> {
     loop {
         let mut guard = channel.readable().await.map_err(JailError::Start)?;
-        match channel::receive(channel.get_ref()) {
+        match channel::receive_bytes(channel.get_ref()) {
             Err(ChannelError::Socket(rustix::io::Errno::AGAIN)) => guard.clear_ready(),
-            received => return received.map_err(JailError::Channel),
+            Err(error) => return Err(JailError::Channel(error)),
+            Ok((body, fds)) => {
+                let message = serde_json::from_slice(&body).map_err(ChannelError::Read);
+                return Ok((message.map_err(JailError::Channel)?, fds, body.len()));
+            }
         }
     }
 }

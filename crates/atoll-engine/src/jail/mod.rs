@@ -2,6 +2,7 @@
 
 mod agent;
 mod context;
+mod lines;
 mod link;
 mod mailbox;
 mod sandbox;

@@ -4,6 +4,7 @@
 //! lead to open files (`/proc/self/fd/3`, `/proc/self/exe`). The agent's own ones are not the user's.
 
 mod change;
+mod cursor;
 mod entry;
 mod list;
 mod metadata;

@@ -1,6 +1,8 @@
 //! The engine's part, played by a test.
 
-use atoll_core::wire::agent::{Answer, Ask, Change, ChangeKind, Entry, FromAgent, Refusal, ToAgent, UNASKED};
+use atoll_core::wire::agent::{
+    Answer, Ask, Change, ChangeKind, Entry, FromAgent, ListBound, Refusal, ToAgent, UNASKED,
+};
 use atoll_jail::plan::{Wall, Walls};
 use atoll_jail::{AgentStart, channel};
 use nix::mount::{MsFlags, mount};
@@ -15,6 +17,11 @@ pub(crate) const AGENT: &str = "--agent";
 /// Where an agent has its files: a tmpfs of its own hides what was there.
 pub(crate) const HOME: &str = "/tmp";
 const SIZE: &str = "64m";
+/// More than any list of these tests.
+pub(crate) const EVERYTHING: ListBound = ListBound {
+    entries: u32::MAX,
+    bytes: u32::MAX,
+};
 
 type Said = (FromAgent, Vec<OwnedFd>);
 
@@ -148,15 +155,31 @@ impl Client {
     }
 
     pub(crate) fn list(&mut self, path: &str, depth: u32) -> Vec<Entry> {
+        self.page(path, depth, None, EVERYTHING).0
+    }
+
+    /// No more than `most` of a list, and where to go on.
+    pub(crate) fn page(
+        &mut self,
+        path: &str,
+        depth: u32,
+        after: Option<String>,
+        most: ListBound,
+    ) -> (Vec<Entry>, Option<String>) {
         let path = path.to_owned();
-        let request = self.ask(Ask::List { path, depth });
+        let request = self.ask(Ask::List {
+            path,
+            depth,
+            after,
+            most,
+        });
         let mut all = Vec::new();
         loop {
             match self.answer(request).0 {
-                Answer::Entries { entries, last } => {
+                Answer::Entries { entries, last, next } => {
                     all.extend(entries);
                     if last {
-                        return all;
+                        return (all, next);
                     }
                 }
                 other => panic!("no entries: {other:?}"),

@@ -1,8 +1,8 @@
 //! Lists, stats, moves, removal, reading.
 
 use crate::Test;
-use crate::client::{Client, HOME};
-use atoll_core::wire::agent::{Answer, Ask, EntryKind, Refusal};
+use crate::client::{Client, EVERYTHING, HOME};
+use atoll_core::wire::agent::{Answer, Ask, EntryKind, ListBound, Refusal};
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -10,6 +10,14 @@ pub(crate) const TESTS: &[Test] = &[
         a_list_is_depth_first_and_keeps_the_asked_prefix,
     ),
     ("a_long_list_comes_in_pieces", a_long_list_comes_in_pieces),
+    (
+        "a_list_stops_at_its_bound_and_goes_on_where_it_stopped",
+        a_list_stops_at_its_bound_and_goes_on_where_it_stopped,
+    ),
+    (
+        "a_list_goes_on_behind_what_is_gone_meanwhile",
+        a_list_goes_on_behind_what_is_gone_meanwhile,
+    ),
     ("a_link_tells_of_its_target", a_link_tells_of_its_target),
     (
         "directories_are_made_with_their_parents",
@@ -43,10 +51,15 @@ fn a_list_is_depth_first_and_keeps_the_asked_prefix() {
         at(&["b/c", "b/c/d", "b/c/d/x", "b/c/y", "b/z"], "")
     );
     assert_eq!(client.paths("link/", 1), at(&["c", "z"], "link/"));
-    let (path, depth) = ("a/1".to_owned(), 1);
-    assert_eq!(client.refusal(Ask::List { path, depth }), Refusal::NotADirectory);
-    let (path, depth) = ("none".to_owned(), 1);
-    assert_eq!(client.refusal(Ask::List { path, depth }), Refusal::NotFound);
+    let list = |path: &str, after: Option<&str>| Ask::List {
+        path: path.to_owned(),
+        depth: 1,
+        after: after.map(str::to_owned),
+        most: EVERYTHING,
+    };
+    assert_eq!(client.refusal(list("a/1", None)), Refusal::NotADirectory);
+    assert_eq!(client.refusal(list("none", None)), Refusal::NotFound);
+    assert_eq!(client.refusal(list("a", Some("2e2e"))), Refusal::Invalid);
 }
 
 fn a_long_list_comes_in_pieces() {
@@ -58,6 +71,52 @@ fn a_long_list_comes_in_pieces() {
     let names = client.paths("d", 1);
     assert_eq!(names.len(), 2000);
     assert!(names.is_sorted());
+}
+
+fn a_list_stops_at_its_bound_and_goes_on_where_it_stopped() {
+    let mut client = Client::new();
+    client.shell(
+        r#"mkdir -p d/b/c/x d/e; touch d/a d/b/1 d/b/c/x/2 d/b/c/3 "d/b/$(printf 'm\377')" d/b/z d/f; ln -s b d/g"#,
+    );
+    for depth in [1, 2, 9] {
+        let whole = client.list("d", depth);
+        for (entries, bytes) in [
+            (1, u32::MAX),
+            (2, u32::MAX),
+            (3, u32::MAX),
+            (u32::MAX, 0),
+            (u32::MAX, 500),
+        ] {
+            let (mut all, mut after) = (Vec::new(), None);
+            loop {
+                let (some, next) = client.page("d", depth, after, ListBound { entries, bytes });
+                let length: usize = some.iter().map(|one| serde_json::to_vec(one).unwrap().len()).sum();
+                assert!(some.len() == 1 || (some.len() <= entries as usize && length <= bytes as usize));
+                all.extend(some);
+                after = next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(all, whole, "{depth} {entries} {bytes}");
+        }
+    }
+}
+
+fn a_list_goes_on_behind_what_is_gone_meanwhile() {
+    let mut client = Client::new();
+    client.shell("mkdir -p d/b/c; touch d/a d/b/1 d/b/c/2 d/b/d d/e");
+    let most = |entries| ListBound {
+        entries,
+        bytes: u32::MAX,
+    };
+    // The last one told is d/b/c/2.
+    let (_, next) = client.page("d", 9, None, most(5));
+    client.shell("rm -r d/b/c; touch d/aa d/b/cc");
+    let (rest, none) = client.page("d", 9, next, most(9));
+    let rest: Vec<_> = rest.into_iter().map(|entry| entry.path).collect();
+    assert_eq!(rest, ["d/b/cc", "d/b/d", "d/e"].map(|path| format!("{HOME}/{path}")));
+    assert_eq!(none, None);
 }
 
 fn a_link_tells_of_its_target() {

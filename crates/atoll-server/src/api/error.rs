@@ -51,7 +51,7 @@ codes! {
     NoRoom = "no_room", INSUFFICIENT_STORAGE, "The files of the sandbox have no room left";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many sandboxes in a short time";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "The key has used what it may use";
-    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has as many sandboxes or connections as it may have";
+    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has as many sandboxes, connections or bytes of requests as it may have";
     NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot build the wall that was asked for";
     NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not do that";

@@ -1,14 +1,16 @@
 //! Reading requests: JSON bodies, path and query, each refused with a clear sentence when it is not what was asked for.
 
+use super::budget::Hold;
 use super::object::Object;
 use super::{ApiError, AppState, ErrorCode};
-use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use futures_util::StreamExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,7 +28,8 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Json<T> {
 
 pub(crate) async fn read_json<T: DeserializeOwned>(request: Request, state: &AppState) -> Result<T, ApiError> {
     check_media(request.headers())?;
-    let bytes = whole_body(request, state).await?;
+    let (parts, body) = request.into_parts();
+    let bytes = whole_body(&parts, body, state).await?;
     parse(&bytes)
 }
 
@@ -55,22 +58,44 @@ fn check_media(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// The whole body, within the server's limits of size and time. With or without a length in its head.
-pub(crate) async fn whole_body(request: Request, state: &AppState) -> Result<Bytes, ApiError> {
+/// The whole body, within the server's limits of size, time and memory. With or without a length in its head.
+pub(crate) async fn whole_body(parts: &Parts, body: Body, state: &AppState) -> Result<Bytes, ApiError> {
     let most = usize::try_from(state.settings.max_body_bytes.get()).unwrap_or(usize::MAX);
-    let told = request
-        .headers()
+    let told = parts
+        .headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if told.is_some_and(|told| told > most) {
         return Err(too_large(state));
     }
-    let body = Limited::new(request.into_body(), most).collect();
-    match tokio::time::timeout(state.settings.read_timeout.duration(), body).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(state)),
-        Ok(Err(error)) => Err(body_error(error.as_ref(), state)),
-        Err(_) => Err(too_slow(state)),
+    let gathering = gather(body, most, parts.extensions.get::<Hold>(), state);
+    let gathered = tokio::time::timeout(state.settings.read_timeout.duration(), gathering).await;
+    gathered.unwrap_or_else(|_| Err(too_slow(state)))
+}
+
+async fn gather(body: Body, most: usize, hold: Option<&Hold>, state: &AppState) -> Result<Bytes, ApiError> {
+    let mut pieces = body.into_data_stream();
+    let mut whole = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| body_error(&error, state))?;
+        let length = whole.len() + piece.len();
+        if length > most {
+            return Err(too_large(state));
+        }
+        if let Some(hold) = hold {
+            hold.reach(length).await?;
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.into())
+}
+
+/// Reads the body before the handler does, who then gets it whole: for handlers that take bytes as they are.
+pub(crate) async fn read_whole(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match whole_body(&parts, body, &state).await {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(refused) => refused.into_response(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! route, panics, its access class, the handler. A dialect is a folder: `routes` (the table and handlers), `wire` (its types),
 //! `convert` (to and from ours), `error` (its shape of errors).
 
+pub(crate) mod budget;
 mod counted;
 pub mod e2b;
 mod engine_error;

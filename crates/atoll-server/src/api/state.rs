@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
 use crate::auth::{Caller, KeyRing};
 use crate::config::{Domain, Settings};
@@ -31,6 +32,7 @@ pub struct Shared {
     pub hosts: HostRules,
     pub sandboxes: Arc<Sandboxes>,
     pub(crate) spool: Spool,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) e2b: Arc<E2b>,
 }
 

@@ -2,6 +2,8 @@
 //!
 //! The router is built from the table and from nothing else; tests walk the same table.
 
+use super::budget::Hold;
+use super::extract::read_whole;
 use super::{ApiError, AppState};
 use crate::auth::{Caller, Presented, presented};
 use crate::http::{RequestNotes, catch_panics, until_revoked};
@@ -65,6 +67,8 @@ pub struct Route {
     pub path: &'static str,
     pub access: Access,
     pub dialect: Dialect,
+    /// Its body is read before the handler is called.
+    whole_body: bool,
     handler: MethodRouter<AppState>,
 }
 
@@ -92,8 +96,16 @@ impl Route {
             path,
             access,
             dialect,
+            whole_body: false,
             handler,
         }
+    }
+
+    /// The body is read whole, within the server's limits, and refused in the words of the dialect.
+    #[must_use]
+    pub(crate) fn with_whole_body(mut self) -> Self {
+        self.whole_body = true;
+        self
     }
 }
 
@@ -103,10 +115,15 @@ pub(crate) fn build(routes: Vec<Route>, state: &AppState) -> Router<AppState> {
         let (access, dialect) = (route.access, route.dialect);
         let check = middleware::from_fn_with_state((state.clone(), access), authorise);
         let speak = middleware::map_response(move |response: Response| async move { spoken(dialect, response) });
+        let handler = match route.whole_body {
+            true => route
+                .handler
+                .route_layer(middleware::from_fn_with_state(state.clone(), read_whole)),
+            false => route.handler,
+        };
         router.route(
             route.path,
-            route
-                .handler
+            handler
                 .route_layer(check)
                 .route_layer(catch_panics())
                 .route_layer(speak),
@@ -122,20 +139,26 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
                 notes.set_caller(&caller);
             }
             parts.extensions.insert(caller.clone());
-            while_valid(caller, next.run(Request::from_parts(parts, body))).await
+            let hold = state.budget.hold(&caller.tenant);
+            parts.extensions.insert(hold.clone());
+            while_valid(caller, hold, next.run(Request::from_parts(parts, body))).await
         }
         Ok(None) => next.run(Request::from_parts(parts, body)).await,
         Err(refused) => refused.into_response(),
     }
 }
 
-/// A revoked key ends what it is just doing, too.
-async fn while_valid(caller: Caller, answering: impl Future<Output = Response>) -> Response {
+/// A revoked key ends what it is just doing, too. What the request holds is held until its answer is over.
+async fn while_valid(caller: Caller, hold: Hold, answering: impl Future<Output = Response>) -> Response {
     let answer = tokio::select! {
         answer = answering => answer,
         () = caller.revoked() => return ApiError::unauthenticated("the key was revoked").into_response(),
     };
-    answer.map(|body| until_revoked(body, async move { caller.revoked().await }))
+    let revoked = async move {
+        caller.revoked().await;
+        drop(hold);
+    };
+    answer.map(|body| until_revoked(body, revoked))
 }
 
 fn find_caller(state: &AppState, access: Access, parts: &Parts) -> Result<Option<Caller>, ApiError> {

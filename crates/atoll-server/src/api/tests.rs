@@ -1,5 +1,6 @@
 //! The router as a whole, without a socket: every route of the table, every refusal, in its shape.
 
+mod budget;
 mod keys;
 mod pages;
 

@@ -1,5 +1,6 @@
 //! Attacks on the API (group A of the attack list) and on its cleaning up (group C), over real sockets.
 
+mod bodies;
 mod cleanup;
 mod memory;
 mod names;

@@ -52,6 +52,11 @@ impl EnvelopeReader {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Bytes that wait for the rest of their message.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, ApiError> {
         let Some((head, rest)) = self.bytes.split_at_checked(5) else {
             return Ok(None);

@@ -17,6 +17,7 @@ use axum::extract::{Path, Query, State as Extract};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,11 +39,26 @@ struct CreateCall {
     metadata: Option<BTreeMap<String, String>>,
     env_vars: Option<BTreeMap<String, String>>,
     auto_pause: Option<bool>,
-    volume_mounts: Option<Vec<Value>>,
-    mcp: Option<Value>,
+    // Only whether something is there: what is there is not kept.
+    volume_mounts: Option<Vec<IgnoredAny>>,
+    mcp: Option<IgnoredAny>,
     #[serde(rename = "allow_internet_access")]
     allow_internet_access: Option<bool>,
-    network: Option<Value>,
+    network: Option<Network>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Network {
+    allow_out: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NetworkCall {
+    #[serde(rename = "allowOut")]
+    allow_out: Option<Vec<IgnoredAny>>,
+    allow_internet_access: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -97,15 +113,11 @@ fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
     if call.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()) {
         return refused("a volume");
     }
-    if call.mcp.as_ref().is_some_and(|mcp| !mcp.is_null()) {
+    if call.mcp.is_some() {
         return refused("an MCP gateway");
     }
     // Nothing leaves a sandbox; asking for some of it, with rules, would be a promise we do not keep.
-    if call
-        .network
-        .as_ref()
-        .is_some_and(|network| network.get("allowOut").is_some_and(|allow| !allow.is_null()))
-    {
+    if call.network.as_ref().is_some_and(|network| network.allow_out.is_some()) {
         return refused("access to named hosts");
     }
     if call.allow_internet_access == Some(true) {
@@ -367,12 +379,9 @@ pub(super) async fn network(
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     state.e2b.own(&caller, &name)?;
-    let call: Value = read(&body)?;
-    let opens = call
-        .get("allowOut")
-        .is_some_and(|allow| allow.as_array().is_none_or(|list| !list.is_empty()))
-        || call.get("allow_internet_access") == Some(&json!(true));
-    match opens {
+    let call: NetworkCall = read(&body)?;
+    let names_hosts = call.allow_out.is_some_and(|hosts| !hosts.is_empty());
+    match names_hosts || call.allow_internet_access == Some(true) {
         true => Err(invalid("access to the network cannot be had on this server")),
         false => Ok(StatusCode::NO_CONTENT),
     }

@@ -9,8 +9,8 @@ use atoll_engine::session::Session;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 pub(super) struct PathCall {
-    path: String,
-    depth: u32,
+    pub(super) path: String,
+    pub(super) depth: u32,
     source: String,
     destination: String,
     recursive: bool,
@@ -53,14 +53,6 @@ pub(super) async fn rename(inside: Inside, body: Bytes) -> Answer {
     let _using = inside.session.begin_use()?;
     let moved = inside.session.sandbox.rename(&call.source, &call.destination).await?;
     Ok(Json(json!({"entry": entry(&moved)})))
-}
-
-pub(super) async fn list_dir(inside: Inside, body: Bytes) -> Answer {
-    let call: PathCall = unary(&body)?;
-    let _using = inside.session.begin_use()?;
-    let entries = inside.session.sandbox.list(&call.path, call.depth.max(1)).await?;
-    let entries: Vec<Value> = entries.iter().map(entry).collect();
-    Ok(Json(json!({"entries": entries})))
 }
 
 pub(super) async fn remove(inside: Inside, body: Bytes) -> Answer {
@@ -108,7 +100,7 @@ impl Follow {
             Some(one) => Some(Item::Message(json!({"filesystem": change(&one, self.include_entry)}))),
             None if self.session.end_reason().is_some() => Some(Item::Lost),
             None => {
-                self.watch = None;
+                self.give_up();
                 Some(Item::Error(ApiError::new(
                     ErrorCode::QuotaExceeded,
                     "changes came too fast; watch again",
@@ -118,12 +110,19 @@ impl Follow {
     }
 }
 
-impl Drop for Follow {
-    fn drop(&mut self) {
+impl Follow {
+    /// The agent goes on with a watch until it is told.
+    fn give_up(&mut self) {
         if let Some(watch) = self.watch.take() {
             let session = Arc::clone(&self.session);
             tokio::spawn(async move { session.sandbox.unwatch(watch).await });
         }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
@@ -138,13 +137,17 @@ pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside
     Ok(Json(json!({"watcherId": id})))
 }
 
-pub(super) async fn watcher_events(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn watcher_events(
+    State(state): State<AppState>,
+    inside: Inside,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     let call: PathCall = unary(&body)?;
     // A round trip to the agent: what it saw before is here when it answers.
     inside.session.sandbox.stat("/").await?;
-    Ok(Json(
-        json!({"events": state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?}),
-    ))
+    let events = state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?;
+    let text = format!("{{\"events\":[{}]}}", events.join(","));
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
@@ -168,7 +171,7 @@ pub(super) fn change(change: &Change, include_entry: bool) -> Value {
     event
 }
 
-fn entry(entry: &Entry) -> Value {
+pub(super) fn entry(entry: &Entry) -> Value {
     let kind = match entry.kind {
         EntryKind::File => "FILE_TYPE_FILE",
         EntryKind::Directory => "FILE_TYPE_DIRECTORY",

@@ -13,11 +13,13 @@ mod filesystem;
 mod interpreter;
 mod lines;
 mod list;
+mod list_dir;
 mod ports;
 mod process;
 mod route;
 mod tokens;
 mod unpack;
+mod waiting;
 mod watchers;
 
 use crate::api::AppState;
@@ -66,12 +68,19 @@ async fn health() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
+/// Bodies that are taken piece by piece; all others are read whole.
+const STREAMED: [&str; 2] = ["/files", "/process.Process/StreamInput"];
+
 /// Every route of this dialect.
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes = control_routes();
     routes.extend(inside_routes());
     routes.extend(interpreter_routes());
-    routes
+    let whole = |route: Route| match STREAMED.contains(&route.path) || route.method == Method::GET {
+        true => route,
+        false => route.with_whole_body(),
+    };
+    routes.into_iter().map(whole).collect()
 }
 
 fn control_routes() -> Vec<Route> {
@@ -140,7 +149,7 @@ fn inside_routes() -> Vec<Route> {
         rpc("/filesystem.Filesystem/Stat", on::post(filesystem::stat)),
         rpc("/filesystem.Filesystem/MakeDir", on::post(filesystem::make_dir)),
         rpc("/filesystem.Filesystem/Move", on::post(filesystem::rename)),
-        rpc("/filesystem.Filesystem/ListDir", on::post(filesystem::list_dir)),
+        rpc("/filesystem.Filesystem/ListDir", on::post(list_dir::list_dir)),
         rpc("/filesystem.Filesystem/Remove", on::post(filesystem::remove)),
         rpc("/filesystem.Filesystem/WatchDir", on::post(filesystem::watch_dir)),
         rpc(

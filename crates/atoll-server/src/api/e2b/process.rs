@@ -2,6 +2,7 @@
 
 use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope, stream, unary};
 use super::route::{Inside, word};
+use crate::api::budget::Hold;
 use crate::api::{ApiError, ErrorCode};
 use atoll_core::wire::agent::TerminalSize;
 use atoll_engine::session::Session;
@@ -312,8 +313,8 @@ async fn feed(command: &Command, input: Option<Input>) -> Result<(), ApiError> {
 }
 
 /// Input as a stream: the first message names the process, the others carry bytes.
-pub(super) async fn stream_input(inside: Inside, body: Body) -> Response {
-    match take_input(&inside, body).await {
+pub(super) async fn stream_input(inside: Inside, hold: Hold, body: Body) -> Response {
+    match take_input(&inside, &hold, body).await {
         Ok(()) => stream(futures_util::stream::once(async { Item::Message(json!({})) })),
         Err(error) => failed_stream(error),
     }
@@ -335,12 +336,13 @@ struct InputData {
     input: Option<Input>,
 }
 
-async fn take_input(inside: &Inside, body: Body) -> Result<(), ApiError> {
+async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiError> {
     let mut pieces = body.into_data_stream();
     let mut reader = EnvelopeReader::default();
     let mut command = None;
     while let Some(piece) = pieces.next().await {
         reader.feed(&piece.map_err(|_| invalid("the input broke off"))?);
+        hold.reach(reader.len()).await?;
         while let Some(message) = reader.next()? {
             let message: InputMessage = unary(&message)?;
             match (message.start, message.data, &command) {

@@ -1,16 +1,14 @@
 //! Watches whose changes are fetched later instead of streamed: what Python's synchronous client uses.
 
 use super::filesystem::change;
+use super::waiting::Waiting;
 use crate::api::{ApiError, ErrorCode};
 use atoll_core::SandboxId;
 use atoll_engine::Watch;
 use atoll_engine::session::Session;
-use serde_json::Value;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Changes that wait to be fetched; older ones are dropped first.
-const KEPT: usize = 10_000;
 /// Watchers that one sandbox may have.
 const MAX_EACH: usize = 64;
 
@@ -21,7 +19,7 @@ pub(super) struct Watchers {
 
 #[derive(Debug)]
 struct Watcher {
-    changes: Arc<Mutex<VecDeque<Value>>>,
+    changes: Arc<Waiting>,
     /// Ends the task that follows the watch, which then gives the watch up.
     stop: tokio::sync::oneshot::Sender<()>,
 }
@@ -36,12 +34,14 @@ impl Watchers {
     ) -> Result<String, ApiError> {
         let id = hex();
         let (stop, stopped) = tokio::sync::oneshot::channel();
-        let changes = Arc::new(Mutex::new(VecDeque::new()));
         let mut all = lock(&self.all);
-        if all.keys().filter(|(owner, _)| owner == session.id()).count() >= MAX_EACH {
+        let mut others = all.iter().filter(|((owner, _), _)| owner == session.id());
+        let together = others.next().map(|(_, other)| other.changes.together());
+        if others.count() + 1 >= MAX_EACH {
             let message = format!("a sandbox has at most {MAX_EACH} watchers; remove one first");
             return Err(ApiError::new(ErrorCode::QuotaExceeded, message));
         }
+        let changes = Arc::new(Waiting::new(together.unwrap_or_default()));
         let key = (session.id().clone(), id.clone());
         let kept = Arc::clone(&changes);
         all.insert(key.clone(), Watcher { changes, stop });
@@ -54,10 +54,10 @@ impl Watchers {
     }
 
     /// Everything that happened since the last call.
-    pub(super) fn take(&self, sandbox: &SandboxId, id: &str) -> Result<Vec<Value>, ApiError> {
+    pub(super) fn take(&self, sandbox: &SandboxId, id: &str) -> Result<Vec<String>, ApiError> {
         let all = lock(&self.all);
         let watcher = all.get(&(sandbox.clone(), id.to_owned())).ok_or_else(|| unknown(id))?;
-        Ok(lock(&watcher.changes).drain(..).collect())
+        Ok(watcher.changes.take())
     }
 
     pub(super) fn remove(&self, sandbox: &SandboxId, id: &str) -> Result<(), ApiError> {
@@ -71,26 +71,22 @@ impl Watchers {
 async fn follow(
     session: &Session,
     mut watch: Watch,
-    kept: &Mutex<VecDeque<Value>>,
+    kept: &Waiting,
     include_entry: bool,
     mut stopped: tokio::sync::oneshot::Receiver<()>,
 ) {
     loop {
-        tokio::select! {
-            next = watch.next() => {
-                let Some(next) = next else { return };
-                let mut kept = lock(kept);
-                kept.push_back(change(&next, include_entry));
-                if kept.len() > KEPT {
-                    kept.pop_front();
-                }
-            }
-            _ = &mut stopped => {
-                session.sandbox.unwatch(watch).await.ok();
-                return;
-            }
+        let next = tokio::select! {
+            next = watch.next() => next,
+            _ = &mut stopped => None,
+        };
+        match next {
+            Some(next) => kept.add(change(&next, include_entry).to_string()),
+            None => break,
         }
     }
+    // The agent goes on with it until it is told.
+    session.sandbox.unwatch(watch).await.ok();
 }
 
 fn hex() -> String {

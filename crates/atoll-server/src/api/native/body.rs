@@ -1,6 +1,7 @@
 //! Bodies with input files: JSON with base64, or a form with the request as JSON, the code as text, the files as they are.
 
 use super::wire::{InputContent, RunRequest, SandboxRequest};
+use crate::api::budget::Hold;
 use crate::api::extract::{body_error, parse, read_json};
 use crate::api::gentle::{Gentle, Progress, TooMuch};
 use crate::api::object::Object;
@@ -66,6 +67,8 @@ pub(super) async fn read<T: WithInputs>(state: &AppState, request: Request) -> R
         },
         has_request: false,
         code: None,
+        hold: request.extensions().get::<Hold>().cloned(),
+        text_bytes: 0,
     };
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/form-data")) {
@@ -84,6 +87,9 @@ struct Reading<'a, T> {
     call: Call<T>,
     has_request: bool,
     code: Option<String>,
+    hold: Option<Hold>,
+    /// Of the parts that are no files.
+    text_bytes: usize,
 }
 
 impl<T: WithInputs> Reading<'_, T> {
@@ -131,7 +137,7 @@ impl<T: WithInputs> Reading<'_, T> {
         }
     }
 
-    async fn text(&self, mut part: Field<'_>, progress: &Progress) -> Result<String, ApiError> {
+    async fn text(&mut self, mut part: Field<'_>, progress: &Progress) -> Result<String, ApiError> {
         let most = self.state.settings.max_body_bytes;
         let mut bytes = Vec::new();
         while let Some(piece) = part.chunk().await.map_err(|error| self.broken(&error))? {
@@ -139,6 +145,10 @@ impl<T: WithInputs> Reading<'_, T> {
             if (bytes.len() + piece.len()) as u64 > most.get() {
                 let message = format!("a part that is no file is larger than {most}");
                 return Err(ApiError::new(ErrorCode::BodyTooLarge, message));
+            }
+            self.text_bytes += piece.len();
+            if let Some(hold) = &self.hold {
+                hold.reach(self.text_bytes).await?;
             }
             bytes.extend_from_slice(&piece);
         }

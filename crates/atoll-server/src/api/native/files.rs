@@ -2,7 +2,7 @@
 
 use super::Refusals;
 use super::find::{blame, live};
-use super::wire::{DirRequest, FileEntry, FileList, MoveRequest};
+use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
 use crate::api::{ApiError, AppState, Counted, ErrorCode, Json, Path, Query};
 use crate::auth::Caller;
@@ -21,7 +21,6 @@ use utoipa::IntoParams;
 
 /// What is read at once: large pieces make few turns.
 const PIECE: usize = 1 << 20;
-const MAX_DEPTH: u32 = 1_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -29,17 +28,6 @@ const MAX_DEPTH: u32 = 1_000;
 pub(crate) struct PathQuery {
     /// Below `/home/user` if it does not begin with `/`
     path: String,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ListQuery {
-    /// A directory
-    path: String,
-    /// How deep; 1 if absent
-    #[param(minimum = 1, maximum = 1000)]
-    depth: Option<u32>,
 }
 
 /// Read a file
@@ -146,36 +134,6 @@ pub(crate) async fn remove(
     let _using = session.begin_use()?;
     session.sandbox.remove(&query.path).await.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// What is below a directory
-#[utoipa::path(
-    get, path = "/v1/sandboxes/{id}/files/list", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ListQuery),
-    responses((status = 200, body = FileList), Refusals)
-)]
-pub(crate) async fn list(
-    State(state): State<AppState>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Query(query): Query<ListQuery>,
-) -> Result<Json<FileList>, ApiError> {
-    let session = live(&state, &caller, &id).await?;
-    let depth = query.depth.unwrap_or(1);
-    if !(1..=MAX_DEPTH).contains(&depth) {
-        return Err(ApiError::invalid(format!(
-            "depth is out of range: asked {depth}, allowed 1 to {MAX_DEPTH}"
-        )));
-    }
-    let _using = session.begin_use()?;
-    let entries = session
-        .sandbox
-        .list(&query.path, depth)
-        .await
-        .map_err(blame(&session))?;
-    Ok(Json(FileList {
-        entries: entries.into_iter().map(Into::into).collect(),
-    }))
 }
 
 /// One file or directory

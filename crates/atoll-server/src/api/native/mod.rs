@@ -6,6 +6,7 @@ pub(crate) mod error;
 mod events;
 mod execute;
 mod executions;
+mod file_list;
 mod files;
 mod find;
 mod health;
@@ -112,7 +113,7 @@ fn inside_routes() -> Vec<Route> {
         keyed(get, "/v1/sandboxes/{id}/files", read, on::get(files::read)),
         keyed(put, "/v1/sandboxes/{id}/files", run, on::put(files::write)),
         keyed(delete, "/v1/sandboxes/{id}/files", run, on::delete(files::remove)),
-        keyed(get, "/v1/sandboxes/{id}/files/list", read, on::get(files::list)),
+        keyed(get, "/v1/sandboxes/{id}/files/list", read, on::get(file_list::list)),
         keyed(get, "/v1/sandboxes/{id}/files/stat", read, on::get(files::stat)),
         keyed(post, "/v1/sandboxes/{id}/files/move", run, on::post(files::rename)),
         keyed(
@@ -154,7 +155,7 @@ fn inside_routes() -> Vec<Route> {
         files::read,
         files::write,
         files::remove,
-        files::list,
+        file_list::list,
         files::stat,
         files::rename,
         files::make_dir,

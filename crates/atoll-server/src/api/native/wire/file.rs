@@ -33,9 +33,12 @@ pub struct FileEntry {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// One page, in lexical order.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct FileList {
     pub entries: Vec<FileEntry>,
+    /// For the next page, as `after`; `null` if this is the last
+    pub next: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
