@@ -253,6 +253,9 @@ pub(crate) struct CreateKeyArgs {
 pub(crate) struct SandboxArgs {
     #[command(subcommand)]
     pub(crate) command: SandboxCommand,
+    /// Another tenant than the key's own; the key needs the scope admin
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
     /// The server; its key is ATOLL_API_KEY, or the first key of a server on this machine
     #[arg(
         long,

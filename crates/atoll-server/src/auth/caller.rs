@@ -41,6 +41,19 @@ impl Caller {
         Err(ApiError::scope_missing(scope))
     }
 
+    /// The same caller as somebody of this tenant. Only an operator may be one of another.
+    pub(crate) fn within(&self, tenant: Option<&str>) -> Result<Self, ApiError> {
+        let Some(tenant) = tenant.filter(|tenant| *tenant != &*self.tenant) else {
+            return Ok(self.clone());
+        };
+        self.require(Scope::Admin)?;
+        super::check_tenant(tenant).map_err(|error| ApiError::invalid(error.to_string()))?;
+        Ok(Self {
+            tenant: tenant.into(),
+            ..self.clone()
+        })
+    }
+
     pub fn is_revoked(&self) -> bool {
         let keys = self.keys.as_ref();
         keys.is_some_and(|keys| !keys.borrow().is_valid(&self.key_id))

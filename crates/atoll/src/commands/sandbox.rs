@@ -8,57 +8,65 @@ use atoll_core::SandboxId;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::api::native::{SandboxAnswer, SandboxList};
 use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
 pub(crate) fn run(args: SandboxArgs) -> Result<ExitStatus, Failure> {
     let server = Server::new(&args.server)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
+    let tenant = args.tenant.as_deref().map(tenant_query).unwrap_or_default();
     match args.command {
         SandboxCommand::Ls { all, json } => {
-            let sandboxes = runtime.block_on(list(&server, all))?;
+            let sandboxes = runtime.block_on(list(&server, &tenant, all))?;
             match json {
                 true => print_json(&SandboxList { sandboxes, next: None }),
                 false => print(&sandboxes.iter().map(row).collect::<String>()),
             }
         }
         SandboxCommand::Show { id, json } => {
-            let sandbox = runtime.block_on(one(&server, Method::GET, &id))?;
+            let sandbox = runtime.block_on(one(&server, Method::GET, &id, &tenant))?;
             match json {
                 true => print_json(&sandbox),
                 false => print(&shown(&sandbox)?),
             }
         }
         SandboxCommand::Kill { id, json } => {
-            let sandbox = runtime.block_on(one(&server, Method::DELETE, &id))?;
+            let sandbox = runtime.block_on(one(&server, Method::DELETE, &id, &tenant))?;
             let reason = sandbox.reason.clone().unwrap_or_default();
             match json {
                 true => print_json(&sandbox),
-                false => print(&format!("{} has ended: {reason}\n", sandbox.id)),
+                false => print(&format!("{} has ended: {}\n", visible(&sandbox.id), visible(&reason))),
             }
         }
     }
 }
 
 /// Every page.
-async fn list(server: &Server, all: bool) -> Result<Vec<SandboxAnswer>, Failure> {
-    let states = if all { "" } else { "?state=running,paused" };
-    let (mut found, mut query) = (Vec::new(), states.to_owned());
+async fn list(server: &Server, tenant: &str, all: bool) -> Result<Vec<SandboxAnswer>, Failure> {
+    let states = if all { "" } else { "running,paused" };
+    let (mut found, mut after) = (Vec::new(), String::new());
     loop {
-        let page: SandboxList = read(&server.ask(Method::GET, &format!("/v1/sandboxes{query}")).await?)?;
+        let path = format!("/v1/sandboxes?state={states}{after}{tenant}");
+        let page: SandboxList = read(&server.ask(Method::GET, &path).await?)?;
         found.extend(page.sandboxes);
         let Some(next) = page.next else { return Ok(found) };
-        let join = if states.is_empty() { "?" } else { "&" };
-        query = format!("{states}{join}after={next}");
+        after = format!("&after={next}");
     }
 }
 
-async fn one(server: &Server, method: Method, id: &str) -> Result<SandboxAnswer, Failure> {
+/// A name as part of a query: the server says what is wrong with a strange one.
+fn tenant_query(name: &str) -> String {
+    format!("&tenant={}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
+
+async fn one(server: &Server, method: Method, id: &str, tenant: &str) -> Result<SandboxAnswer, Failure> {
     let known = SandboxId::parse(id).ok_or_else(|| Failure {
         hint: Some("`atoll sandbox ls` shows the ids".to_owned()),
         ..Failure::usage(format!("no such sandbox: `{}`", visible(id)))
     })?;
-    read(&server.ask(method, &format!("/v1/sandboxes/{known}")).await?)
+    let query = tenant.replacen('&', "?", 1);
+    read(&server.ask(method, &format!("/v1/sandboxes/{known}{query}")).await?)
 }
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {

@@ -101,3 +101,59 @@ fn every_route_with_a_body_refuses_one_that_is_too_large() {
         );
     }
 }
+
+/// An operator: a key with the scope `admin` that names the tenant.
+#[test]
+fn an_operator_sees_and_ends_sandboxes_of_a_tenant_it_names() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let key = |name: &str, scopes: &[&str]| {
+        server
+            .new_key(&json!({"name": "n", "tenant": name, "scopes": scopes}))
+            .unwrap()
+    };
+    let (tenant, nosy) = (key("theirs", &["run", "read"]), key("nosy", &["run", "read"]));
+    let made = server.send_as(&tenant, "POST", "/v1/sandboxes", Some("{}")).unwrap();
+    let id = made.json().unwrap()["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/sandboxes/{id}?tenant=theirs");
+    for (method, path) in [
+        ("GET", "/v1/sandboxes?tenant=theirs"),
+        ("GET", &path),
+        ("DELETE", &path),
+    ] {
+        let refused = server.send_as(&nosy, method, path, None).unwrap();
+        assert_eq!(refused.status, 403, "{method} {path}: {}", refused.text());
+        let nobody = server.send(method, &path.replace("theirs", "nobody"), None).unwrap();
+        assert!(
+            !nobody.text().contains(&id) || nobody.status == 404,
+            "{}",
+            nobody.text()
+        );
+    }
+    assert_eq!(
+        server.send("GET", "/v1/sandboxes?tenant=%00", None).unwrap().status,
+        400
+    );
+    let command = |words: &[&str]| {
+        let mut atoll = server.atoll();
+        let url = format!("http://{}", server.api);
+        atoll
+            .env("ATOLL_API_KEY", &server.key)
+            .args(["sandbox", "--server", &url])
+            .args(words);
+        atoll_tests::run_command(&mut atoll).unwrap()
+    };
+    assert!(!command(&["ls"]).stdout.contains(&id));
+    assert!(command(&["ls", "--tenant", "theirs"]).stdout.contains(&id));
+    assert!(command(&["show", &id, "--tenant", "theirs"]).stdout.contains("running"));
+    let killed = command(&["kill", &id, "--tenant", "theirs"]);
+    assert_eq!(
+        killed.stdout,
+        format!("{id} has ended: killed_by_operator\n"),
+        "{killed:?}"
+    );
+    let told = server
+        .send_as(&tenant, "GET", &format!("/v1/sandboxes/{id}"), None)
+        .unwrap();
+    assert_eq!(told.json().unwrap()["reason"], "killed_by_operator");
+}

@@ -24,11 +24,14 @@ pub(crate) struct ListQuery {
     limit: Option<u32>,
     /// The `next` of the page before
     after: Option<String>,
+    /// In place of the key's own tenant; needs the scope `admin`
+    tenant: Option<String>,
 }
 
 type Cursor = (Timestamp, SandboxId);
 
 pub(super) async fn page(state: &AppState, caller: &Caller, query: &ListQuery) -> Result<SandboxList, ApiError> {
+    let caller = &caller.within(query.tenant.as_deref())?;
     let states = states(query.state.as_deref().unwrap_or_default())?;
     let limit = limit(query.limit)?;
     let mut after = query.after.as_deref().map(read_cursor).transpose()?;

@@ -14,7 +14,9 @@ use atoll_engine::session::Rule;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use std::time::Duration;
+use utoipa::IntoParams;
 
 /// Make a sandbox
 #[utoipa::path(
@@ -88,17 +90,28 @@ pub(crate) async fn list(
     pages::page(&state, &caller, &query).await.map(Json)
 }
 
+/// Whose sandbox it is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TenantQuery {
+    /// In place of the key's own tenant; needs the scope `admin`
+    tenant: Option<String>,
+}
+
 /// One sandbox; after its end with the reason, for 24 hours
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox"), TenantQuery),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn show(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    Query(query): Query<TenantQuery>,
 ) -> Result<Json<SandboxAnswer>, ApiError> {
+    let caller = caller.within(query.tenant.as_deref())?;
     Ok(Json(match any(&state, &caller, &id).await? {
         Found::Live(session) => (&*session).into(),
         Found::Past(past) => past.into(),
@@ -108,17 +121,23 @@ pub(crate) async fn show(
 /// End a sandbox; one that has ended stays as it is
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "The sandbox"), TenantQuery),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn end(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
+    Query(query): Query<TenantQuery>,
 ) -> Result<Json<SandboxAnswer>, ApiError> {
-    Ok(Json(match any(&state, &caller, &id).await? {
+    let owner = caller.within(query.tenant.as_deref())?;
+    let reason = match owner.tenant == caller.tenant {
+        true => EndReason::KilledByTenant,
+        false => EndReason::KilledByOperator,
+    };
+    Ok(Json(match any(&state, &owner, &id).await? {
         Found::Live(session) => {
-            session.end(EndReason::KilledByTenant);
+            session.end(reason);
             session.gone().await;
             (&*session).into()
         }
