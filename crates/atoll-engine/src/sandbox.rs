@@ -27,6 +27,8 @@ pub struct SandboxSpec {
     pub env: BTreeMap<String, String>,
     /// Which context is started with the sandbox; others start when they are first used.
     pub start: Option<Language>,
+    /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
+    pub once: bool,
 }
 
 #[derive(Debug)]
@@ -36,6 +38,7 @@ pub struct Sandbox {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) commands: Commands,
     contexts: Contexts,
+    once: bool,
     template_digest: String,
     origin: Origin,
     /// When processor time was last asked for, and what it was.
@@ -125,6 +128,7 @@ impl Sandbox {
             env: spec.env,
             commands: Commands::default(),
             contexts: Contexts::new(python),
+            once: spec.once,
             template_digest: engine.template.digest.clone(),
         }
     }
@@ -182,6 +186,7 @@ impl Sandbox {
             env: &env,
             limits: &limits,
             control: &request.control,
+            once: self.once,
         };
         let ended = execute(&self.jail, &mut context, job, sink).await;
         slot.runs(None);

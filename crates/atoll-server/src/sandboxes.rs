@@ -49,6 +49,8 @@ pub struct Wish {
     pub longest: Option<Duration>,
     pub pause_at_end: bool,
     pub max_executions: Option<u64>,
+    /// For one execution, after which it ends.
+    pub once: bool,
 }
 
 /// What is still known of a sandbox that has ended.
@@ -148,6 +150,7 @@ impl Sandboxes {
             inputs: wish.inputs,
             env: wish.env,
             start: None,
+            once: wish.once,
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),

@@ -129,6 +129,7 @@ async fn in_sandbox(
         inputs: request.inputs.clone(),
         env: request.env.clone(),
         start: Some(request.language),
+        once: true,
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);
