@@ -123,7 +123,7 @@ pub(crate) fn error_of(
     })
 }
 
-fn signal_name(signal: Option<i32>) -> String {
+pub(crate) fn signal_name(signal: Option<i32>) -> String {
     let Some(number) = signal else {
         return "an unknown cause".into();
     };

@@ -13,6 +13,7 @@ mod hint;
 mod input;
 mod inside;
 mod jail;
+mod lost;
 mod node;
 mod out_dir;
 mod pool;

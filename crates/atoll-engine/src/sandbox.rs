@@ -9,6 +9,7 @@ use crate::files::{SavedFiles, save};
 use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Inspected, JailError, JailSandbox};
+use crate::lost;
 use crate::out_dir::OutDir;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
@@ -192,11 +193,19 @@ impl Sandbox {
         slot.runs(None);
         let ended = ended?;
         let id = slot.id.clone();
-        match ended.context_lives {
-            true => *seat = Some((context, layers.clone())),
-            false => self.contexts.lost(&slot),
+        let before = slot.lost();
+        let lost = (!ended.context_lives).then(|| lost::why(&ended, &limits));
+        match &lost {
+            None => *seat = Some((context, layers.clone())),
+            Some(why) => self.contexts.lost(&slot, why),
         }
-        Ok(self.execution(&slot, id, ended, &limits, layers))
+        let mut execution = self.execution(&slot, id, ended, &limits, layers);
+        match (lost, before) {
+            (Some(why), _) if !self.once => lost::say_now(&mut execution, &why),
+            (None, Some(before)) if lost::say_later(&mut execution, &before) => slot.lost_is_told(),
+            _ => {}
+        }
+        Ok(execution)
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others

@@ -14,6 +14,7 @@ mod inside;
 mod interrupts;
 mod javascript;
 mod limits;
+mod lost;
 mod python;
 mod room;
 mod rootless;
