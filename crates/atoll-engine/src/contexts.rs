@@ -13,7 +13,8 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 /// The most contexts that one sandbox keeps; each is an interpreter with its memory.
 const MAX_CONTEXTS: usize = 32;
-const HOME: &str = "/home/user";
+/// Where code begins.
+pub(crate) const HOME: &str = "/home/user";
 
 type Seat = OwnedMutexGuard<Option<Inspected>>;
 

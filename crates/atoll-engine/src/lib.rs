@@ -31,7 +31,7 @@ pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};
-pub use files::{FilesError, SavedFiles, safe_path};
+pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,

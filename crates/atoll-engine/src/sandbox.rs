@@ -1,6 +1,6 @@
 //! A claimed sandbox: contexts that run side by side, what is inside, its end. Shared by all who have a handle of it.
 
-use crate::contexts::{Contexts, Slot};
+use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
@@ -40,6 +40,8 @@ pub struct Sandbox {
     pub(crate) commands: Commands,
     contexts: Contexts,
     once: bool,
+    /// Names of the files in `/data/input`.
+    inputs: Vec<String>,
     template_digest: String,
     origin: Origin,
     /// When processor time was last asked for, and what it was.
@@ -130,6 +132,7 @@ impl Sandbox {
             commands: Commands::default(),
             contexts: Contexts::new(python),
             once: spec.once,
+            inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
             template_digest: engine.template.digest.clone(),
         }
     }
@@ -229,7 +232,7 @@ impl Sandbox {
         limits: &Limits,
         layers: Map<String, Value>,
     ) -> Execution {
-        let hint = crate::hint::of(&ended, limits);
+        let hint = crate::hint::of(&ended, limits, &self.inputs);
         let in_words = limit_in_words(ended.outcome, limits);
         let error = ended
             .error
@@ -272,7 +275,12 @@ impl Sandbox {
         let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
         let cap = self.limits.scratch.get();
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
-        Ok(saving.await.map_err(|_| crate::files::FilesError::Interrupted)?)
+        let (mut files, out) = saving.await.map_err(|_| crate::files::FilesError::Interrupted)?;
+        if self.once {
+            let (count, names) = self.jail.left(HOME).await?;
+            files.left_behind(count, names);
+        }
+        Ok((files, out))
     }
 
     /// Memory in use now, as its agent sees it.

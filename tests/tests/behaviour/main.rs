@@ -15,6 +15,7 @@ mod interrupts;
 mod javascript;
 mod limits;
 mod lost;
+mod newcomers;
 mod python;
 mod room;
 mod rootless;

@@ -1,9 +1,11 @@
 //! `atoll run`: one piece of code in a fresh sandbox, without a daemon or on a server.
 
 mod charts;
+mod flags;
 mod notes;
 mod remote;
 mod request;
+mod shown;
 
 use super::{home, template};
 use crate::args::RunArgs;
@@ -181,6 +183,7 @@ fn show(
     }
     saved.append(&mut files.saved);
     execution.left_out = files.left_out();
+    execution.hint.iter_mut().for_each(flags::put);
     if request.json {
         printer.print(Stream::Stdout, as_line(&execution));
     } else {
