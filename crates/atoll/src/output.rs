@@ -78,7 +78,8 @@ impl Failure {
             ExitStatus::Usage => "usage",
             ExitStatus::NoWall => "no_wall",
             ExitStatus::OurFault => "our_fault",
-            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied | ExitStatus::Limit => "interrupted",
+            ExitStatus::Limit => "limit",
+            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied => "interrupted",
         };
         let error = serde_json::json!({"code": code, "message": self.message, "hint": self.hint});
         format!("{}\n", serde_json::json!({ "error": error }))

@@ -133,6 +133,29 @@ fn hints_of_a_run_name_flags() -> Result<()> {
 }
 
 #[test]
+fn a_data_directory_that_cannot_be_one_is_a_wrong_setting() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("file");
+    fs::write(&file, "")?;
+    for home in [&file, &file.join("below"), Path::new("/proc/atoll")] {
+        for words in [
+            &["run", "-c", "1"][..],
+            &["keys", "list"],
+            &["serve"],
+            &["template", "build", "python-min"],
+        ] {
+            let ran = run_command(atoll().env("ATOLL_HOME", home).args(words))?;
+            assert_eq!(ran.code, Some(2), "{home:?} {words:?}: {ran:?}");
+            assert!(
+                ran.stderr.contains("hint: set ATOLL_HOME"),
+                "{home:?} {words:?}: {ran:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn javascript_that_nothing_awaits_is_waited_for() -> Result<()> {
     let code = "setTimeout(() => console.log('late'), 50); (async () => { await null; console.log('soon') })(); 0";
     let ran = run(&["run", "--template", "python-min", "--lang", "javascript", "-c", code])?;

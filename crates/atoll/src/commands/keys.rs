@@ -1,6 +1,6 @@
 //! `atoll keys create|list|revoke`: straight on the store, with or without a server beside it.
 
-use super::home;
+use super::{Holds, usable_home};
 use super::template::{print, print_json};
 use crate::args::{CreateKeyArgs, KeysArgs, KeysCommand};
 use crate::output::{Failure, visible};
@@ -24,7 +24,7 @@ pub(crate) fn run(args: KeysArgs) -> Result<ExitStatus, Failure> {
 fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>(
     work: impl FnOnce(Store) -> W,
 ) -> Result<T, Failure> {
-    let store = Store::open(&Store::path(&home()?)).map_err(|error| Failure::ours(&error))?;
+    let store = Store::open(&Store::path(&usable_home(Holds::Keys)?)).map_err(|error| Failure::ours(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     runtime.block_on(work(store)).map_err(|error| Failure::ours(&error))

@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use super::{interrupt_on_signals, show};
-use crate::client::{Event, Events, Form, Server, refusal};
+use crate::client::{Event, Events, Form, Server, refusal, refused};
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
@@ -129,10 +129,7 @@ impl Run<'_> {
             "end" => return read(data).map(Some),
             "error" => {
                 let body: ErrorBody = read(data)?;
-                return Err(Failure {
-                    hint: body.error.hint,
-                    ..Failure::ours_in_words(body.error.message)
-                });
+                return Err(refused(body));
             }
             _ => {}
         }
