@@ -107,6 +107,11 @@ pub(crate) fn report(failure: &Failure, json: bool) -> ExitStatus {
     failure.status
 }
 
+/// Words beside the answer, which is on stdout.
+pub(crate) fn note(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).ok();
+}
+
 /// Control characters made visible, line ends and tabs kept: output cannot steer a terminal.
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
