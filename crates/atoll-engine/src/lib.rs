@@ -37,7 +37,7 @@ pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Ended, Node, NodeConfig, NodeError};
+pub use node::{Ended, Node, NodeConfig, NodeError, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};

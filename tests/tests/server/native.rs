@@ -6,6 +6,7 @@ mod events;
 mod files;
 mod isolation;
 mod life;
+mod newcomers;
 mod quotas;
 mod remote;
 mod run;
