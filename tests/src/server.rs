@@ -30,9 +30,13 @@ impl Server {
 
     /// In `home`, with these flags and no others.
     pub fn start_as_it_is(home: &Path, flags: &[&str]) -> Result<Self> {
+        Self::spawn(home, &mut serve(home, flags))
+    }
+
+    /// In `home`, by a command of [`serve`]. Templates of the tests are lent unless `home` has some.
+    pub fn spawn(home: &Path, command: &mut Command) -> Result<Self> {
         let log = home.join("log");
         lend_templates(home)?;
-        let mut command = serve(home, flags);
         let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log)?).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let greeting = read_greeting(&mut stdout, &log)?;

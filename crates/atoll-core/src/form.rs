@@ -105,6 +105,10 @@ impl Forms {
         self.0.iter().map(|(name, form)| (name.as_str(), form))
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|(name, _)| name)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

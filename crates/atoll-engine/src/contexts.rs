@@ -3,6 +3,7 @@
 use crate::control::Control;
 use crate::engine::EngineError;
 use crate::jail::{Context, Inspected, Interpreter, lock};
+use crate::lost::Lost;
 use crate::sandbox::{Choice, Sandbox};
 use crate::template::NODE_KERNEL;
 use atoll_core::{ContextId, Language};
@@ -12,7 +13,8 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 /// The most contexts that one sandbox keeps; each is an interpreter with its memory.
 const MAX_CONTEXTS: usize = 32;
-const HOME: &str = "/home/user";
+/// Where code begins.
+pub(crate) const HOME: &str = "/home/user";
 
 type Seat = OwnedMutexGuard<Option<Inspected>>;
 
@@ -34,6 +36,8 @@ pub(crate) struct Slot {
     default: bool,
     seat: Arc<Turn<Option<Inspected>>>,
     running: Mutex<Option<Control>>,
+    /// The interpreter is another one than before, and why.
+    lost: Mutex<Option<Lost>>,
 }
 
 #[derive(Debug)]
@@ -50,6 +54,7 @@ impl Slot {
             default,
             seat: Arc::new(Turn::new(ready)),
             running: Mutex::new(None),
+            lost: Mutex::new(None),
         })
     }
 
@@ -106,6 +111,22 @@ impl Slot {
         *lock(&self.running) = control;
     }
 
+    /// Why the interpreter is another one than before, if it is.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        lock(&self.lost).clone()
+    }
+
+    pub(crate) fn lost_is_told(&self) {
+        if let Some(lost) = lock(&self.lost).as_mut() {
+            lost.told = true;
+        }
+    }
+
+    fn has_lost(&self, why: &str) {
+        let why = why.to_owned();
+        *lock(&self.lost) = Some(Lost { why, told: false });
+    }
+
     /// Whatever runs in it is asked to stop, and killed if it does not.
     fn interrupt(&self) {
         if let Some(control) = lock(&self.running).as_ref() {
@@ -120,6 +141,7 @@ impl Slot {
             context.signal(rustix::process::Signal::KILL);
             context.exit().await;
         }
+        *lock(&self.lost) = None;
     }
 
     fn info(&self) -> ContextInfo {
@@ -173,11 +195,14 @@ impl Contexts {
     }
 
     /// The interpreter is gone. A default context is another one from now on; a named one keeps its name.
-    pub(crate) fn lost(&self, slot: &Slot) {
+    pub(crate) fn lost(&self, slot: &Slot, why: &str) {
+        // Executions that wait for their turn have the old name.
+        slot.has_lost(why);
         if slot.default {
             let mut slots = lock(&self.slots);
             if let Some(place) = slots.iter_mut().find(|one| one.id == slot.id) {
                 *place = Slot::new(slot.language, HOME, true, None);
+                place.has_lost(why);
             }
         }
     }

@@ -70,6 +70,8 @@ pub(crate) struct Job<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) limits: &'a Limits,
     pub(crate) control: &'a Control,
+    /// Nothing follows it in its context: what it leaves to be done is waited for.
+    pub(crate) once: bool,
 }
 
 /// Why and how far a running execution is being stopped.
@@ -127,7 +129,7 @@ pub(crate) async fn execute(
     let most_bytes = job.limits.rich_output.get();
     let late = sleep_until(run.started + job.limits.wall.duration());
     let begun = tokio::select! {
-        begun = run.context.begin(id.as_str(), job.code, job.env, most_bytes) => Ok(begun?),
+        begun = run.context.begin(id.as_str(), job.code, job.env, most_bytes, job.once) => Ok(begun?),
         () = late => Err(Outcome::Timeout),
         () = job.control.interrupted() => Err(Outcome::Interrupted),
     };

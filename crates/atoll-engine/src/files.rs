@@ -2,6 +2,7 @@
 //!
 //! The host reads bytes from a descriptor that it checked to be a plain file; it follows no path of the sandbox.
 
+use crate::contexts::HOME;
 use crate::jail::Collected;
 use crate::out_dir::{OutDir, Target};
 use atoll_core::execution::{LeftOut, LeftOutFile, OutputFile};
@@ -16,6 +17,9 @@ const PIECE: usize = 256 << 10;
 /// So many of the files that were left out are named.
 const MAX_NAMED: usize = 100;
 
+/// Why a file in the working directory did not come back.
+pub const ELSEWHERE: &str = "it is not in /data/output";
+
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error("collecting the output files was interrupted")]
@@ -28,7 +32,9 @@ pub struct SavedFiles {
     pub files: Vec<OutputFile>,
     pub saved: Vec<PathBuf>,
     pub skipped: Vec<(String, String)>,
-    /// Entries beyond the most that are looked at.
+    /// Files in the working directory, from which nothing comes back.
+    pub elsewhere: Vec<String>,
+    /// Entries beyond the most that are looked at or named.
     pub unseen: u64,
     /// Why something that should have been saved was not: the caller's disk, not the sandbox's names.
     pub problem: Option<String>,
@@ -37,16 +43,24 @@ pub struct SavedFiles {
 impl SavedFiles {
     /// What did not come back, for the contract.
     pub fn left_out(&self) -> LeftOut {
-        let named = self.skipped.iter().take(MAX_NAMED);
+        let skipped = self.skipped.iter().map(|(path, why)| LeftOutFile {
+            path: format!("/data/output/{path}"),
+            why: why.clone(),
+        });
+        let elsewhere = self.elsewhere.iter().map(|path| LeftOutFile {
+            path: path.clone(),
+            why: ELSEWHERE.to_owned(),
+        });
         LeftOut {
-            count: self.skipped.len() as u64 + self.unseen,
-            files: named
-                .map(|(path, why)| LeftOutFile {
-                    path: format!("/data/output/{path}"),
-                    why: why.clone(),
-                })
-                .collect(),
+            count: (self.skipped.len() + self.elsewhere.len()) as u64 + self.unseen,
+            files: skipped.chain(elsewhere).take(MAX_NAMED).collect(),
         }
+    }
+
+    /// What lies in the working directory: so many files, and the names of some.
+    pub(crate) fn left_behind(&mut self, count: u64, names: Vec<String>) {
+        self.unseen += count.saturating_sub(names.len() as u64);
+        self.elsewhere = names.into_iter().map(|name| format!("{HOME}/{name}")).collect();
     }
 
     fn skip(&mut self, path: &str, why: impl Into<String>) {

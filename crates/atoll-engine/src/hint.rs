@@ -1,18 +1,30 @@
-//! Words for what was refused: which rule, which number, what to do instead.
+//! Words for what was refused: which rule, which number, what to do instead. Limits have the names of the API; the command
+//! line puts its flags there, by the rule.
 
 use crate::execute::{Ended, limit_in_words};
 use atoll_core::execution::{CodeError, Hint};
 use atoll_core::{Limits, Outcome};
 
-const MORE_MEMORY: &str = "work in pieces, or ask for more with `--memory` or `--profile data`";
+const MORE_MEMORY: &str = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
+
+const INPUTS: &str = "/data/input/";
+/// How interpreters, shells and libraries say that there is no such file.
+const NOT_THERE: [&str; 5] = [
+    "No such file",
+    "no such file",
+    "No files found",
+    "os error 2",
+    "does not exist",
+];
 
 /// An outcome is a fact of the kernel. A hint is advice, and may follow the program's own words as well.
-pub(crate) fn of(ended: &Ended, limits: &Limits) -> Option<Hint> {
+pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hint> {
     of_limit(ended, limits)
         .or_else(|| of_memory(ended, limits))
         .or_else(|| of_processes(ended, limits))
         .or_else(|| of_room(ended, limits))
         .or_else(|| of_open_files(ended, limits))
+        .or_else(|| of_input(ended, inputs))
         .or_else(|| of_network(ended.error.as_ref()?))
 }
 
@@ -21,9 +33,12 @@ fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let (refused, instead) = match ended.outcome {
         Outcome::Timeout => (
             "more time",
-            "do less at once, or ask for more with `--timeout` or `--profile data`",
+            "do less at once, or ask for more with `limits.wall_ms` or `profile` `data`",
         ),
-        Outcome::CpuLimit => ("more processor time", "do less at once, or use `--profile data`"),
+        Outcome::CpuLimit => (
+            "more processor time",
+            "do less at once, or ask for more with `limits.cpu_time_ms` or `profile` `data`",
+        ),
         _ => ("more memory", MORE_MEMORY),
     };
     Some(hint(refused, &rule, instead))
@@ -56,13 +71,13 @@ fn of_processes(ended: &Ended, limits: &Limits) -> Option<Hint> {
     Some(hint(
         "another process or thread",
         &rule,
-        "use fewer workers, or `--profile data`",
+        "use fewer workers, or ask for more with `limits.processes` or `profile` `data`",
     ))
 }
 
 fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
-    let instead = "remove files, or use `--profile data`";
+    let instead = "remove files, or ask for more with `limits.scratch_bytes` or `profile` `data`";
     ended
         .scratch_is_full
         .then(|| hint("more room for files", &rule, instead))
@@ -75,11 +90,36 @@ fn of_open_files(ended: &Ended, limits: &Limits) -> Option<Hint> {
     said.then(|| hint("another open file", &rule, "close files that are not needed any more"))
 }
 
+/// A file that was looked for by its name alone, and is among the inputs.
+fn of_input(ended: &Ended, inputs: &[String]) -> Option<Hint> {
+    let error = ended.error.as_ref().map_or("", |error| error.value.as_str());
+    let complaint = [error, ended.stderr.as_str()]
+        .into_iter()
+        .flat_map(str::lines)
+        .find(|line| NOT_THERE.iter().any(|words| line.contains(words)))?;
+    let meant = |name: &&String| names(complaint, name) && !complaint.contains(&format!("{INPUTS}{name}"));
+    let name = inputs.iter().filter(meant).max_by_key(|name| name.len())?;
+    let refused = format!("`{name}` in the working directory");
+    let instead = format!("`{name}` is at `{INPUTS}{name}`");
+    Some(hint(&refused, "inputs are in /data/input", &instead))
+}
+
+/// Whether the name is in the line, and not as a piece of another one.
+fn names(line: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let alone = |(at, _): (usize, &str)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    };
+    line.match_indices(name).any(alone)
+}
+
 fn of_network(error: &CodeError) -> Option<Hint> {
     let said = error.name.contains("gaierror")
         || error.value.contains("Network is unreachable")
         || error.value.contains("Name or service not known");
-    let instead = "give the data as an input file with `--in`";
+    let instead = "give the data as a file, in `inputs`";
     said.then(|| hint("the network", "net: none", instead))
 }
 
@@ -123,7 +163,7 @@ pub(crate) fn error_of(
     })
 }
 
-fn signal_name(signal: Option<i32>) -> String {
+pub(crate) fn signal_name(signal: Option<i32>) -> String {
     let Some(number) = signal else {
         return "an unknown cause".into();
     };
@@ -162,6 +202,13 @@ mod tests {
             "signal 40",
         ];
         assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn a_name_is_not_a_piece_of_another_one() {
+        let line = "[Errno 2] No such file or directory: 'sales.csv'";
+        assert!(names(line, "sales.csv") && names("cat: ./sales.csv: No such file", "sales.csv"));
+        assert!(!names(line, "a") && !names(line, "les.csv") && !names("no such file: sales.csv2", "sales.csv"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod hint;
 mod input;
 mod inside;
 mod jail;
+mod lost;
 mod node;
 mod out_dir;
 mod past;
@@ -31,13 +32,13 @@ pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};
-pub use files::{FilesError, SavedFiles, safe_path};
+pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Upload, Watch,
 };
 pub use jail::JailError;
-pub use node::{Node, NodeConfig, NodeError};
+pub use node::{Node, NodeConfig, NodeError, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
 pub use pool::{Pool, PoolSize};

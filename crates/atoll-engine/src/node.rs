@@ -70,6 +70,12 @@ impl Node {
         })
     }
 
+    /// Whether sandboxes of it can be made without a build. The disk is looked at only before its pool is open.
+    pub fn is_built(&self, template: &str) -> bool {
+        let is_open = lock(&self.pools).get(template).is_some_and(|open| open.initialized());
+        is_open || self.store.show(template).is_ok_and(|shown| shown.info.built)
+    }
+
     /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.
     pub async fn open(&self, template: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
         let open = Arc::clone(lock(&self.pools).entry(template.to_owned()).or_default());
@@ -225,7 +231,7 @@ impl Drop for Building {
 
 /// Nobody watches a template that is built for a request.
 #[derive(Debug)]
-struct Quiet;
+pub struct Quiet;
 
 impl Progress for Quiet {
     fn step(&self, _text: &str, _done: u64, _total: u64) {}

@@ -1,6 +1,6 @@
 //! A claimed sandbox: contexts that run side by side, what is inside, its end. Shared by all who have a handle of it.
 
-use crate::contexts::{Contexts, Slot};
+use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
@@ -9,6 +9,7 @@ use crate::files::{SavedFiles, save};
 use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Inspected, JailError, JailSandbox};
+use crate::lost;
 use crate::out_dir::OutDir;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
@@ -27,6 +28,8 @@ pub struct SandboxSpec {
     pub env: BTreeMap<String, String>,
     /// Which context is started with the sandbox; others start when they are first used.
     pub start: Option<Language>,
+    /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
+    pub once: bool,
 }
 
 #[derive(Debug)]
@@ -36,6 +39,9 @@ pub struct Sandbox {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) commands: Commands,
     contexts: Contexts,
+    once: bool,
+    /// Names of the files in `/data/input`.
+    inputs: Vec<String>,
     template_digest: String,
     origin: Origin,
     /// When processor time was last asked for, and what it was.
@@ -125,6 +131,8 @@ impl Sandbox {
             env: spec.env,
             commands: Commands::default(),
             contexts: Contexts::new(python),
+            once: spec.once,
+            inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
             template_digest: engine.template.digest.clone(),
         }
     }
@@ -182,16 +190,25 @@ impl Sandbox {
             env: &env,
             limits: &limits,
             control: &request.control,
+            once: self.once,
         };
         let ended = execute(&self.jail, &mut context, job, sink).await;
         slot.runs(None);
         let ended = ended?;
         let id = slot.id.clone();
-        match ended.context_lives {
-            true => *seat = Some((context, layers.clone())),
-            false => self.contexts.lost(&slot),
+        let before = slot.lost();
+        let lost = (!ended.context_lives).then(|| lost::why(&ended, &limits));
+        match &lost {
+            None => *seat = Some((context, layers.clone())),
+            Some(why) => self.contexts.lost(&slot, why),
         }
-        Ok(self.execution(&slot, id, ended, &limits, layers))
+        let mut execution = self.execution(&slot, id, ended, &limits, layers);
+        match (lost, before) {
+            (Some(why), _) if !self.once => lost::say_now(&mut execution, &why),
+            (None, Some(before)) if lost::say_later(&mut execution, &before) => slot.lost_is_told(),
+            _ => {}
+        }
+        Ok(execution)
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others
@@ -215,7 +232,7 @@ impl Sandbox {
         limits: &Limits,
         layers: Map<String, Value>,
     ) -> Execution {
-        let hint = crate::hint::of(&ended, limits);
+        let hint = crate::hint::of(&ended, limits, &self.inputs);
         let in_words = limit_in_words(ended.outcome, limits);
         let error = ended
             .error
@@ -258,7 +275,12 @@ impl Sandbox {
         let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
         let cap = self.limits.scratch.get();
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
-        Ok(saving.await.map_err(|_| crate::files::FilesError::Interrupted)?)
+        let (mut files, out) = saving.await.map_err(|_| crate::files::FilesError::Interrupted)?;
+        if self.once {
+            let (count, names) = self.jail.left(HOME).await?;
+            files.left_behind(count, names);
+        }
+        Ok((files, out))
     }
 
     /// Memory in use now, as its agent sees it.

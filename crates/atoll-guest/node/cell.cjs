@@ -14,8 +14,9 @@ let session = connected();
 let old = null;
 
 class Cell {
-  constructor(message, say, ended) {
-    Object.assign(this, { message, say, ended, over: false, cut: false, isImpatient: false, exitCode: undefined });
+  constructor(message, kernel) {
+    Object.assign(this, { message, ...kernel, over: false, cut: false, isImpatient: false, exitCode: undefined });
+    this.isLeaving = false;
     this.timers = new Set();
     this.restore = setEnvironment(message.env);
   }
@@ -29,6 +30,7 @@ class Cell {
       const value = real(answer.result);
       // So that `main()` as the last line is waited for.
       await this.show(util.types.isPromise(value) ? await value : value);
+      if (this.message.once) await this.finish();
       this.end();
     } catch (thrown) {
       this.end(errors.describe(thrown));
@@ -62,6 +64,12 @@ class Cell {
       return this.leave({ type: 'refused', id: this.message.id, clash, error });
     }
     this.end(errors.describe(thrown));
+  }
+
+  // Nothing follows in this context: as a script, it ends when nothing is left to do, or with an error that nobody catches.
+  finish() {
+    this.isLeaving = true;
+    return this.idle();
   }
 
   async show(value) {

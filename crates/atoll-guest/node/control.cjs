@@ -66,6 +66,7 @@ parentPort.on('message', (message) => {
   if (type === 'up') tell({ type: 'ready' });
   else if (type === 'exit') cutOff();
   else if (type === 'mended') mended(message);
+  else if (type === 'idle') agree();
   else if (type === 'refused') refused(message);
   else if (type === 'done') done(message);
   else tell(message);
@@ -143,6 +144,11 @@ function cutOff() {
     cell.clock = setTimeout(cutOff, AGAIN_AFTER_MS);
   }
   terminate();
+}
+
+// Nothing is left to do, if that is not because of a cut: that ends the cell in its own way.
+function agree() {
+  if (cell && !cell.clock) parentPort.postMessage({ type: 'idle' });
 }
 
 // Connected only while it is needed: a process that ends by itself would wait for it, and say so.

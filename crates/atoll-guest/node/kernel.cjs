@@ -19,15 +19,21 @@ const control = new Worker(path.join(__dirname, 'control.cjs'), { workerData });
 process.argv = [process.execPath];
 const say = (message) => control.postMessage(message);
 const state = { cell: null, say, turn };
+let agreed = () => {};
 const mending = { answer: null, throws: null };
 world.furnish(state);
 for (const late of ['uncaughtException', 'unhandledRejection']) {
-  process.on(late, (thrown) => process.stderr.write(`Uncaught ${errors.describe(thrown).traceback.join('\n')}\n`));
+  process.on(late, (thrown) => {
+    const error = errors.describe(thrown);
+    if (state.cell?.isLeaving) state.cell.end(error);
+    else process.stderr.write(`Uncaught ${error.traceback.join('\n')}\n`);
+  });
 }
 
 control.on('message', (message) => {
   if (message.type === 'run') run(message);
   if (message.type === 'cancel') state.cell?.cancel(message.id);
+  if (message.type === 'idle') agreed();
   if (message.type === 'mend') mend({ ...message, type: 'mended' });
 });
 control.on('error', (error) => {
@@ -37,8 +43,21 @@ control.on('error', (error) => {
 control.on('exit', () => hardExit(0));
 
 function run(message) {
-  state.cell = new Cell(message, say, () => (state.cell = null));
+  state.cell = new Cell(message, { say, idle, ended: () => (state.cell = null) });
   state.cell.run();
+}
+
+// Resolves when nothing is left to do: no timer, no request, no server. Node tells it when it would end. The control thread
+// agrees, unless it has just cut off what was the last thing to do.
+function idle() {
+  return new Promise((resolve) => {
+    agreed = resolve;
+    process.once('beforeExit', () => {
+      control.ref();
+      say({ type: 'idle' });
+    });
+    control.unref();
+  });
 }
 
 // Code that was cut off in the middle of a callback leaves Node's stack of callbacks in disorder. An error that nobody

@@ -7,6 +7,7 @@ mod agent;
 mod collect;
 mod files;
 mod kernel;
+mod left;
 mod obey;
 mod outbox;
 mod port;

@@ -3,6 +3,7 @@
 use crate::agent::{Agent, MAX_WALKS};
 use crate::collect::collect;
 use crate::files::{self, Listing, Removal, resolve};
+use crate::left::Left;
 use crate::process::{Processes, Spawn};
 use crate::refused::Refused;
 use atoll_core::wire::agent::{Answer, Ask, Entry, Refusal};
@@ -45,11 +46,11 @@ impl Agent {
                 self.outbox.tell(request, Answer::Done)
             }
             Ask::Collect { dir, max_files } => collect(&mut self.outbox, request, &dir, max_files),
+            Ask::Left { dir } => self.outbox.tell(request, Left::below(&dir).into_answer()),
             Ask::Scratch => self.outbox.tell(request, crate::usage::scratch(&self.ground.home)),
-            Ask::Usage { exact_above_bytes } => {
-                let usage = crate::usage::read(exact_above_bytes);
-                self.outbox.tell(request, usage.into_answer())
-            }
+            Ask::Usage {
+                exact_above_bytes: above,
+            } => self.outbox.tell(request, crate::usage::read(above).into_answer()),
             Ask::Stat { path } => {
                 let entry = self.resolve(&path).and_then(|path| self.ground.entry(&path));
                 self.answer_entry(request, entry)

@@ -6,6 +6,7 @@
 mod admin;
 pub mod api;
 pub mod auth;
+mod builds;
 mod clock;
 pub mod config;
 mod first_key;

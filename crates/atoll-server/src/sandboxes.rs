@@ -4,6 +4,7 @@
 
 use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
+use crate::builds::Builds;
 use crate::clock::Timestamp;
 use crate::limits::{Admission, Limits as Quotas, Rate};
 use crate::metrics::{ClaimedFrom, LimitHit, Metrics};
@@ -12,7 +13,7 @@ use atoll_core::execution::Execution;
 use atoll_core::service::SandboxState;
 use atoll_core::{EndReason, Limits, SandboxId, Tier};
 use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError, State};
-use atoll_engine::{Input, Node, NodeError, Origin, Request, SandboxSpec, Sink};
+use atoll_engine::{Input, Node, NodeError, Origin, Quiet, Request, SandboxSpec, Sink};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ pub struct Wish {
     pub longest: Option<Duration>,
     pub pause_at_end: bool,
     pub max_executions: Option<u64>,
+    /// For one execution, after which it ends.
+    pub once: bool,
 }
 
 /// What is still known of a sandbox that has ended.
@@ -92,6 +95,7 @@ pub struct Sandboxes {
     template: String,
     longest: Duration,
     owners: Mutex<HashMap<SandboxId, Caller>>,
+    builds: Builds,
 }
 
 impl Sandboxes {
@@ -111,6 +115,7 @@ impl Sandboxes {
             template,
             longest,
             owners: Mutex::default(),
+            builds: Builds::default(),
         })
     }
 
@@ -142,12 +147,16 @@ impl Sandboxes {
                 format!("there is no template `{template}`"),
             ));
         }
+        if !self.node.is_built(&template) {
+            return Err(self.build(&template));
+        }
         let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
         let spec = SandboxSpec {
             limits: wish.limits,
             inputs: wish.inputs,
             env: wish.env,
             start: None,
+            once: wish.once,
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),
@@ -175,6 +184,19 @@ impl Sandboxes {
         .await;
         tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), slot));
         Ok(Made { session, rate })
+    }
+
+    /// A build beside the requests. It ends with an open pool, so that the next request is quick.
+    fn build(&self, template: &str) -> ApiError {
+        let (node, name) = (Arc::clone(&self.node), template.to_owned());
+        self.builds.begin(template, async move {
+            tracing::info!(template = name, "a template is built because a request asked for it");
+            let opened = node.open(&name, Arc::new(Quiet)).await;
+            if let Err(error) = &opened {
+                tracing::error!(error = %crate::chain(error), "a template could not be made ready");
+            }
+            opened.is_ok()
+        })
     }
 
     /// Writes down the end, and gives the caller's room back when nothing is left.

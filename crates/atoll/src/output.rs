@@ -78,7 +78,8 @@ impl Failure {
             ExitStatus::Usage => "usage",
             ExitStatus::NoWall => "no_wall",
             ExitStatus::OurFault => "our_fault",
-            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied | ExitStatus::Limit => "interrupted",
+            ExitStatus::Limit => "limit",
+            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied => "interrupted",
         };
         let error = serde_json::json!({"code": code, "message": self.message, "hint": self.hint});
         format!("{}\n", serde_json::json!({ "error": error }))
@@ -104,6 +105,11 @@ pub(crate) fn report(failure: &Failure, json: bool) -> ExitStatus {
     }
     std::io::stderr().write_all(failure.text().as_bytes()).ok();
     failure.status
+}
+
+/// Words beside the answer, which is on stdout.
+pub(crate) fn note(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).ok();
 }
 
 /// Control characters made visible, line ends and tabs kept: output cannot steer a terminal.

@@ -42,7 +42,10 @@ async fn a_hard_exit_gives_its_code_and_a_fresh_context_follows() -> Result<()> 
         (ended.outcome, ended.exit_code, ended.stdout.as_str()),
         (Outcome::Error, Some(7), "x\n")
     );
-    assert_eq!(ended.error.map(|error| error.value), Some("exit status 7".into()));
+    assert_eq!(
+        ended.error.map(|error| error.value),
+        Some("exit status 7; the state of this context is lost".into())
+    );
     assert!(is_fresh(&mut place).await?);
     let after = place.python("1").await?;
     assert_eq!(before.sandbox_id, after.sandbox_id);
@@ -74,7 +77,8 @@ async fn a_crash_is_named_by_its_signal_and_files_survive_it() -> Result<()> {
             "{code}"
         );
         let error = ended.error.context("no error")?;
-        assert_eq!(error.value, format!("the interpreter was ended by {signal}"));
+        let words = format!("the interpreter was ended by {signal}; the state of this context is lost");
+        assert_eq!(error.value, words);
         assert!(is_fresh(&mut place).await?, "{code}");
         assert_eq!(place.python("print(open('file').read())").await?.stdout, "here\n");
     }

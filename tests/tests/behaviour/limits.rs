@@ -27,7 +27,10 @@ async fn memory_is_limited_and_a_fresh_context_follows() -> Result<()> {
     );
     assert_eq!(
         ended.error.map(|error| (error.name, error.value)),
-        Some(("MemoryError".into(), "memory_limit: 128 MiB".into()))
+        Some((
+            "MemoryError".into(),
+            "memory_limit: 128 MiB; the state of this context is lost".into()
+        ))
     );
     assert!(ended.usage.peak_memory_bytes <= 128 * MIB, "{:?}", ended.usage);
     assert_eq!(place.python("print('kept' in globals())").await?.stdout, "False\n");

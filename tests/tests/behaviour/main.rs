@@ -14,6 +14,8 @@ mod inside;
 mod interrupts;
 mod javascript;
 mod limits;
+mod lost;
+mod newcomers;
 mod python;
 mod room;
 mod rootless;

@@ -109,3 +109,20 @@ fn a_key_has_the_scopes_that_it_was_made_with() {
         (401, Some("Bearer"))
     );
 }
+
+#[test]
+fn keys_are_made_where_they_are_said_to_be() {
+    let home = tempfile::tempdir().unwrap();
+    let words = ["keys", "create", "--name", "n"];
+    let place = home.path().display().to_string();
+    let first = run_command(atoll_in(home.path()).args(words)).unwrap();
+    assert!(first.stdout.contains(&format!("data directory `{place}`")), "{first:?}");
+    assert!(
+        first
+            .stderr
+            .starts_with(&format!("note: there was no store of keys in `{place}`")),
+        "{first:?}"
+    );
+    let second = run_command(atoll_in(home.path()).args(words)).unwrap();
+    assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""));
+}

@@ -7,6 +7,7 @@ mod files;
 mod isolation;
 mod life;
 mod lists;
+mod newcomers;
 mod quotas;
 mod remote;
 mod run;

@@ -44,6 +44,8 @@ pub enum Ask {
     Signal { process: u32, signal: i32 },
     /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
     Collect { dir: String, max_files: u32 },
+    /// How many plain files are below a directory, and the names of some: `Left`.
+    Left { dir: String },
     /// How full the scratch files are.
     Scratch,
     /// What all processes of the user use now: asked where there is no cgroup to read. Memory is counted quickly, and
@@ -123,6 +125,10 @@ pub enum Answer {
     /// The end of a collection; so many entries were not even looked at.
     Collected {
         unseen: u64,
+    },
+    Left {
+        count: u64,
+        names: Vec<String>,
     },
     Scratch {
         free_bytes: u64,

@@ -21,6 +21,8 @@ pub enum ToKernel<'a> {
         silent: bool,
         /// A result above this many bytes is cut to the beginning of its text.
         most_bytes: u64,
+        /// Nothing follows in this context: what the code leaves to be done is waited for.
+        once: bool,
     },
     Warm {
         code: &'a str,

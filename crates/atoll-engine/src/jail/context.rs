@@ -157,6 +157,7 @@ impl Context {
         code: &str,
         env: &BTreeMap<String, String>,
         most_bytes: u64,
+        once: bool,
     ) -> Result<(), JailError> {
         self.drain();
         self.happened.clear();
@@ -172,6 +173,7 @@ impl Context {
                     env,
                     silent: false,
                     most_bytes,
+                    once,
                 })
                 .await
             }

@@ -218,6 +218,14 @@ impl JailSandbox {
         }
     }
 
+    /// Plain files below a directory: how many, and the names of some.
+    pub(crate) async fn left(&self, dir: &str) -> Result<(u64, Vec<String>), JailError> {
+        match self.agent.ask_once(Ask::Left { dir: dir.to_owned() }).await? {
+            (Answer::Left { count, names }, _) => Ok((count, names)),
+            _ => Err(JailError::Agent),
+        }
+    }
+
     /// Free room of the scratch files: bytes, inodes.
     pub(crate) async fn scratch(&self) -> Result<(u64, u64), JailError> {
         match self.agent.ask_once(Ask::Scratch).await? {

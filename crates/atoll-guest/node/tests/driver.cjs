@@ -57,10 +57,10 @@ class Context {
   }
 
   // Runs a cell to its end. With `interruptAt` it is interrupted when that text was printed.
-  async run(code, { env = {}, most_bytes = 8 << 20, interruptAt } = {}) {
+  async run(code, { env = {}, most_bytes = 8 << 20, once = false, interruptAt } = {}) {
     this.heard.length = 0;
     this.output.stdout = this.output.stderr = '';
-    this.send({ type: 'run', id: 'e', code, env, silent: false, most_bytes });
+    this.send({ type: 'run', id: 'e', code, env, silent: false, most_bytes, once });
     if (interruptAt) {
       await this.until(() => this.output.stdout.includes(interruptAt));
       this.send({ type: 'interrupt' });

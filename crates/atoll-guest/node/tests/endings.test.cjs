@@ -87,3 +87,43 @@ test('a hard exit ends the process at once', async (t) => {
   const js = await context(t);
   await assert.rejects(js.run('process.reallyExit(5)'), /"code":5.*"stderr":""/);
 });
+
+const LATE = {
+  'a timer': 'setTimeout(() => display("LATE"), 20)',
+  'a chain that nothing awaits': '(async () => { await new Promise(setImmediate); await display("LATE") })()',
+  'a file': 'fs.readFile("/dev/null", () => setImmediate(() => display("LATE")))',
+  'a child': 'child_process.exec("echo LATE", (_, out) => display(out.trim()))',
+  'an interval that ends': 'let n = 0; const i = setInterval(() => ++n > 2 && (clearInterval(i), display("LATE")), 1)',
+};
+
+test('code that is run once ends when nothing is left to do', async (t) => {
+  for (const [name, code] of Object.entries(LATE)) {
+    const ended = await (await context(t)).run(`${code}; "value"`, { once: true });
+    const shown = ended.results.map(({ data }) => data['text/plain']);
+    assert.deepEqual([shown, ended.error, ended.exitCode], [["'value'", "'LATE'"], undefined, null], name);
+  }
+});
+
+test('what a callback throws is the error of code that is run once', async (t) => {
+  const thrown = ['setTimeout(() => { throw new TypeError("late") }, 1)', 'setTimeout(() => Promise.reject(new TypeError("late")), 1)'];
+  for (const code of thrown) {
+    const ended = await (await context(t)).run(code, { once: true });
+    assert.deepEqual([ended.error?.name, ended.error?.value, ended.stderr], ['TypeError', 'late', ''], code);
+  }
+  const exits = await (await context(t)).run('setTimeout(() => process.exit(3), 1)', { once: true });
+  assert.equal(exits.exitCode, 3);
+});
+
+test('code that never comes to its end is interrupted while it is waited for', async (t) => {
+  const js = await context(t);
+  for (const late of [`setInterval(() => { ${MARK} }, 50)`, `setTimeout(() => { ${MARK} while (true) {} }, 1)`]) {
+    const ended = await js.run(`${late}; 7`, { once: true, interruptAt: 'MARK' });
+    assert.deepEqual([ended.error?.name, ended.text], ['KeyboardInterrupt', '7'], late);
+  }
+});
+
+test('a context that lives on does not wait for what is left to do', async (t) => {
+  const js = await context(t);
+  const ended = await js.run('setInterval(() => {}, 1000); 7');
+  assert.equal(ended.text, '7');
+});

@@ -196,6 +196,39 @@ def test_fallback_fonts_draw_every_script(start: Callable[..., Kernel], tmp_path
     assert run.error is None and len(run.images) == 1 and "missing" not in run.stderr
 
 
+@pytest.mark.parametrize(
+    "font",
+    [
+        "plt.rcParams['font.family'] = 'Arial'\n",
+        "plt.rcParams['font.sans-serif'] = ['Helvetica Neue']\n",
+        "plt.rcParams['font.family'] = ['Times New Roman', 'Consolas']\n",
+        "plt.rcParams['font.sans-serif'] = ['SimHei']\n" + NO_NUMBERS,
+        "plt.rcParams['font.family'] = 'Microsoft YaHei'\n" + NO_NUMBERS,
+    ],
+)
+def test_fonts_of_other_systems_have_a_stand_in(
+    start: Callable[..., Kernel], tmp_path: Path, font: str
+) -> None:
+    make_font(tmp_path / "cjk.ttf")
+    kernel = start(ATOLL_FONTS=str(tmp_path / "cjk.ttf"))
+    run = kernel.run(IMPORT + font + "plt.plot([1, 2]); plt.title('\u4e2d');")
+    assert run.error is None and len(run.images) == 1 and run.stderr == "", run.stderr
+
+
+def test_a_stand_in_draws_with_the_nearest_font(kernel: Kernel) -> None:
+    run = kernel.run("from matplotlib.font_manager import findfont, FontProperties\n")
+    names = "[findfont(n).rpartition('/')[2] for n in ('Arial', 'Georgia', 'Menlo')]"
+    assert kernel.run(names).text == "['DejaVuSans.ttf', 'DejaVuSerif.ttf', 'DejaVuSansMono.ttf']"
+    bold = "findfont(FontProperties(family='Arial', weight='bold')).rpartition('/')[2]"
+    assert (kernel.run(bold).text, run.stderr) == ("'DejaVuSans-Bold.ttf'", "")
+
+
+def test_a_font_that_is_nowhere_is_told_once(kernel: Kernel) -> None:
+    code = "plt.rcParams['font.family'] = 'No Such Font'\nplt.plot([1, 2]); plt.title('a'); plt.xlabel('b');"
+    assert kernel.run(IMPORT + code).stderr.count("No Such Font") == 1
+    assert kernel.run("plt.plot([1, 2]); plt.title('c');").stderr == ""
+
+
 def test_without_fallback_fonts_the_glyph_is_missing(kernel: Kernel) -> None:
     run = kernel.run(IMPORT + "plt.plot([1, 2]); plt.title('\u4e2d');")
     assert "missing" in run.stderr and "atoll_kernel" not in run.stderr

@@ -3,6 +3,7 @@
 use crate::commands::home;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
+use atoll_server::api::ErrorCode;
 use atoll_server::api::native::ErrorBody;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Bytes, Incoming};
@@ -64,12 +65,12 @@ impl Server {
         let stream = stream.map_err(|error| self.unreachable(&error))?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| self.unreachable(&error))?;
+            .map_err(|error| self.broke_off(&error))?;
         tokio::spawn(connection);
         sender
             .send_request(request)
             .await
-            .map_err(|error| self.unreachable(&error))
+            .map_err(|error| self.broke_off(&error))
     }
 
     /// A request without a body whose answer is an object.
@@ -83,11 +84,16 @@ impl Server {
         }
     }
 
+    fn broke_off(&self, error: &(dyn Error + 'static)) -> Failure {
+        let cause = atoll_jail::chain(error);
+        Failure::ours_in_words(format!("the server at `{}` broke off: {cause}", self.authority))
+    }
+
     fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
         Failure {
-            hint: Some("`atoll serve` starts one".to_owned()),
-            ..Failure::ours_in_words(format!(
-                "the server at `{}` cannot be asked: {}",
+            hint: Some("check the address; `atoll serve` starts a server".to_owned()),
+            ..Failure::usage(format!(
+                "there is no server at `{}`: {}",
                 self.authority,
                 atoll_jail::chain(error)
             ))
@@ -135,18 +141,52 @@ fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
     let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
         return Failure::ours_in_words(format!("the server answered {status}, and not as an Atoll server does"));
     };
+    refused(body)
+}
+
+/// The server's words are for those who write requests; where the command line has other ones, it says these.
+pub(crate) fn refused(body: ErrorBody) -> Failure {
+    let error = body.error;
+    let hint = match error.code.as_str() {
+        "unauthenticated" => Some(
+            "set ATOLL_API_KEY to a key of this server; where it runs, `atoll keys create --name NAME` makes one"
+                .to_owned(),
+        ),
+        "scope_missing" => Some("set ATOLL_API_KEY to a key that has this scope".to_owned()),
+        _ => error.hint,
+    };
     Failure {
-        status: exit_status(status, &body.error.code),
-        message: body.error.message,
-        hint: body.error.hint,
+        status: exit_status(&error.code),
+        message: error.message,
+        hint,
     }
 }
 
-fn exit_status(status: StatusCode, code: &str) -> ExitStatus {
-    match status.as_u16() {
-        _ if code == "no_wall" => ExitStatus::NoWall,
-        408..=410 | 429 | 500.. => ExitStatus::OurFault,
-        _ => ExitStatus::Usage,
+/// A code that is not in the list is of a newer server, and its fault or ours.
+fn exit_status(code: &str) -> ExitStatus {
+    let Some(known) = ErrorCode::ALL.iter().find(|known| known.as_str() == code) else {
+        return ExitStatus::OurFault;
+    };
+    match known {
+        ErrorCode::NoWall | ErrorCode::NotReady => ExitStatus::NoWall,
+        ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::AtCapacity | ErrorCode::NoRoom => {
+            ExitStatus::Limit
+        }
+        ErrorCode::Internal | ErrorCode::BodyTimeout | ErrorCode::Ended => ExitStatus::OurFault,
+        ErrorCode::InvalidRequest
+        | ErrorCode::MalformedJson
+        | ErrorCode::Unauthenticated
+        | ErrorCode::ScopeMissing
+        | ErrorCode::OriginNotAllowed
+        | ErrorCode::HostNotAllowed
+        | ErrorCode::NotFound
+        | ErrorCode::MethodNotAllowed
+        | ErrorCode::Forbidden
+        | ErrorCode::Exists
+        | ErrorCode::Conflict
+        | ErrorCode::BodyTooLarge
+        | ErrorCode::UnsupportedMediaType
+        | ErrorCode::NotSupported => ExitStatus::Usage,
     }
 }
 
@@ -184,8 +224,17 @@ mod tests {
             (failure.status, failure.hint.as_deref()),
             (ExitStatus::NoWall, Some("h"))
         );
-        assert_eq!(exit_status(StatusCode::BAD_REQUEST, "x"), ExitStatus::Usage);
-        assert_eq!(exit_status(StatusCode::TOO_MANY_REQUESTS, "x"), ExitStatus::OurFault);
+        assert_eq!(exit_status("invalid_request"), ExitStatus::Usage);
+        for limit in ["rate_limited", "quota_exceeded", "at_capacity"] {
+            assert_eq!(exit_status(limit), ExitStatus::Limit, "{limit}");
+        }
+        assert_eq!(exit_status("not_ready"), ExitStatus::NoWall);
+        for ours in ["internal", "of a newer server"] {
+            assert_eq!(exit_status(ours), ExitStatus::OurFault, "{ours}");
+        }
+        let keyless = br#"{"error":{"code":"unauthenticated","message":"m","hint":"send it as X-API-KEY"}}"#;
+        let failure = read_refusal(StatusCode::UNAUTHORIZED, keyless);
+        assert!(failure.hint.is_some_and(|hint| hint.contains("ATOLL_API_KEY")));
         assert_eq!(read_refusal(StatusCode::OK, b"<html>").status, ExitStatus::OurFault);
     }
 }

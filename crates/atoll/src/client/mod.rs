@@ -6,4 +6,4 @@ mod http;
 
 pub(crate) use events::{Event, Events};
 pub(crate) use form::Form;
-pub(crate) use http::{Server, refusal};
+pub(crate) use http::{Server, refusal, refused};

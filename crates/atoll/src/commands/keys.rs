@@ -1,9 +1,9 @@
 //! `atoll keys create|list|revoke`: straight on the store, with or without a server beside it.
 
-use super::home;
 use super::template::{print, print_json};
+use super::{Holds, home, usable_home};
 use crate::args::{CreateKeyArgs, KeysArgs, KeysCommand};
-use crate::output::{Failure, visible};
+use crate::output::{Failure, note, visible};
 use atoll_core::KeyId;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::Store;
@@ -20,11 +20,20 @@ pub(crate) fn run(args: KeysArgs) -> Result<ExitStatus, Failure> {
     }
 }
 
-/// Opens the store and does one thing with it.
+/// Opens the store and does one thing with it. A store that was not there is no server's: most likely the server has
+/// another data directory.
 fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>(
     work: impl FnOnce(Store) -> W,
 ) -> Result<T, Failure> {
-    let store = Store::open(&Store::path(&home()?)).map_err(|error| Failure::ours(&error))?;
+    let home = usable_home(Holds::Keys)?;
+    let path = Store::path(&home);
+    if !path.exists() {
+        note(&format!(
+            "note: there was no store of keys in `{}`; a server with another ATOLL_HOME does not know what is made here\n",
+            home.display()
+        ));
+    }
+    let store = Store::open(&path).map_err(|error| Failure::ours(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     runtime.block_on(work(store)).map_err(|error| Failure::ours(&error))
@@ -54,8 +63,11 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
         return print_json(&created);
     }
     print(&format!(
-        "{}\n{} of tenant {}; this is the only time that the key is shown\n",
-        created.key, created.record.id, created.record.tenant
+        "{}\n{} of tenant {}; this is the only time that the key is shown\nfor servers with the data directory `{}`\n",
+        created.key,
+        created.record.id,
+        created.record.tenant,
+        home()?.display()
     ))
 }
 

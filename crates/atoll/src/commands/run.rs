@@ -1,11 +1,13 @@
 //! `atoll run`: one piece of code in a fresh sandbox, without a daemon or on a server.
 
 mod charts;
+mod flags;
 mod notes;
 mod remote;
 mod request;
+mod shown;
 
-use super::{home, template};
+use super::{Holds, template, usable_home};
 use crate::args::RunArgs;
 use crate::client::Server;
 use crate::output::Failure;
@@ -30,7 +32,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
             remote::run(&server, request, printer, interrupt).await
         });
     }
-    let home = home()?;
+    let home = usable_home(Holds::Templates)?;
     let store = TemplateStore::new(home.clone());
     let template = template::open(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     // A signal that came too late for the build is for what follows.
@@ -129,6 +131,7 @@ async fn in_sandbox(
         inputs: request.inputs.clone(),
         env: request.env.clone(),
         start: Some(request.language),
+        once: true,
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);
@@ -180,6 +183,7 @@ fn show(
     }
     saved.append(&mut files.saved);
     execution.left_out = files.left_out();
+    execution.hint.iter_mut().for_each(flags::put);
     if request.json {
         printer.print(Stream::Stdout, as_line(&execution));
     } else {

@@ -1,7 +1,7 @@
 //! `atoll serve`: the server in the foreground, until SIGTERM or SIGINT.
 
-use super::home;
 use super::template::print;
+use super::{Holds, home, usable_home};
 use crate::args::ServeArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
@@ -15,6 +15,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
     if args.print_config {
         return print(&config::print(&resolved));
     }
+    usable_home(Holds::Keys)?;
     let _logs = logs::set_up(&resolved.settings).map_err(|error| Failure::bad(&error))?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -79,11 +80,11 @@ async fn serve(resolved: Resolved, home: &Path) -> Result<ExitStatus, Failure> {
 fn greeting(server: &Server) -> String {
     let mut text = String::new();
     if let Some(first) = &server.first_key {
-        text.push_str(&format!(
-            "first key: {} (shown once, kept in `{}`)\n",
-            first.key.reveal(),
-            first.path.display()
-        ));
+        let path = first.path.display();
+        text.push_str(&match is_journal() {
+            true => format!("a first key was made; it is in `{path}`, which only its owner may read\n"),
+            false => format!("first key: {} (shown once, kept in `{path}`)\n", first.key.reveal()),
+        });
     }
     if server.state.settings.insecure_no_auth {
         text.push_str("no key is needed: everybody on this machine may use this server\n");
@@ -91,6 +92,14 @@ fn greeting(server: &Server) -> String {
     text.push_str(&format!("listening on http://{}\n", server.address()));
     text.push_str(&format!("metrics on http://{}/metrics\n", server.admin_address()));
     text
+}
+
+/// Whether standard output goes to the log of the system, which keeps it and shows it to others: no place for a key.
+fn is_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
+        return false;
+    };
+    rustix::fs::fstat(rustix::stdio::stdout()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {

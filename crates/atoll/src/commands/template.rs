@@ -1,6 +1,6 @@
 //! `atoll template build|list|show|rm`.
 
-use super::home;
+use super::{Holds, home, usable_home};
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::bar::Bar;
 use crate::output::{Failure, visible};
@@ -10,7 +10,11 @@ use serde::Serialize;
 use std::io::Write;
 
 pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
-    let store = TemplateStore::new(home()?);
+    let home = match &args.command {
+        TemplateCommand::Build { .. } => usable_home(Holds::Templates)?,
+        TemplateCommand::List { .. } | TemplateCommand::Show { .. } | TemplateCommand::Rm { .. } => home()?,
+    };
+    let store = TemplateStore::new(home);
     match args.command {
         TemplateCommand::Build { name, force, json } => build(&store, &name, force, json),
         TemplateCommand::List { json } => list(&store, json),

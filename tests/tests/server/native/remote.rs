@@ -104,7 +104,7 @@ fn objects_and_exit_codes_are_the_same() {
         (&["-c", "1", "--template", "nothing"], 2),
         (&["-c", "1", "--memory", "900GiB"], 2),
         (&["-c", "1", "--server", "https://127.0.0.1"], 2),
-        (&["-c", "1", "--server", "http://127.0.0.1:1"], 6),
+        (&["-c", "1", "--server", "http://127.0.0.1:1"], 2),
     ] {
         let server = if args.contains(&"--server") {
             vec![]

@@ -99,6 +99,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         pause_at_end: call.auto_pause.unwrap_or(false),
         inputs: Vec::new(),
         max_executions: None,
+        once: false,
     };
     let made = e2b.sandboxes.create(caller, wish).await?;
     let mut response = (StatusCode::CREATED, Json(e2b.sandbox(&made.session))).into_response();

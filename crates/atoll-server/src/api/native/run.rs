@@ -42,6 +42,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
     let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
     let wish = Wish {
         inputs,
+        once: true,
         ..place.wish(&state, checked_env(call.env)?)
     };
     state.sandboxes.moved(&caller, bytes, 0).await;

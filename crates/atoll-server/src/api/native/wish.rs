@@ -49,6 +49,7 @@ impl Place {
             longest: None,
             pause_at_end: false,
             max_executions: None,
+            once: false,
         }
     }
 }

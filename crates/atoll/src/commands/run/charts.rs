@@ -1,5 +1,6 @@
-//! Images among the results, saved as numbered files.
+//! Pictures and pages among the results, saved as numbered files.
 
+use super::shown::{form, is_only_named};
 use atoll_core::execution::RichResult;
 use atoll_engine::OutDir;
 use base64::Engine as _;
@@ -13,6 +14,9 @@ const FORMS: &[(&str, &str, bool)] = &[
     ("application/pdf", "pdf", true),
 ];
 
+/// So begin the media types in which plotly, vega and others give the data of a figure.
+const FIGURES: &str = "application/vnd.";
+
 /// Which pictures were saved and which were not.
 #[derive(Debug, Default)]
 pub(super) struct Charts {
@@ -25,7 +29,7 @@ pub(super) struct Charts {
 pub(super) fn save(results: &[RichResult], out: &mut OutDir) -> Charts {
     let mut charts = Charts::default();
     let mut number = 0;
-    for (end, bytes) in results.iter().filter_map(image) {
+    for (end, bytes) in results.iter().filter_map(picture) {
         let name = loop {
             number += 1;
             let name = format!("chart-{number}.{end}");
@@ -47,14 +51,19 @@ pub(super) fn save(results: &[RichResult], out: &mut OutDir) -> Charts {
     charts
 }
 
-pub(super) fn image(result: &RichResult) -> Option<(&'static str, Vec<u8>)> {
-    FORMS.iter().find_map(|(mime, end, binary)| {
-        let text = result.data.get(mime)?.as_str()?;
+/// An image; else a page, of a figure that a browser draws and of what has no words of its own. A table has words: its page
+/// is not saved.
+pub(super) fn picture(result: &RichResult) -> Option<(&'static str, Vec<u8>)> {
+    let image = FORMS.iter().find_map(|(mime, end, binary)| {
+        let text = form(result, mime)?;
         let bytes = if *binary {
             base64::engine::general_purpose::STANDARD.decode(text).ok()?
         } else {
             text.as_bytes().to_vec()
         };
         Some((*end, bytes))
-    })
+    });
+    let is_page = is_only_named(result) || result.data.names().any(|mime| mime.starts_with(FIGURES));
+    let page = || form(result, "text/html").filter(|_| is_page);
+    image.or_else(|| Some(("html", page()?.as_bytes().to_vec())))
 }

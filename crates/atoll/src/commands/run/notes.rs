@@ -1,6 +1,6 @@
-//! What is said on stderr after the code's own output: its result, its error, what was refused, what was saved.
+//! What is said on stderr after the code's own output: what it has shown, its error, what was refused, what was saved.
 
-use super::charts;
+use super::shown;
 use crate::output::visible;
 use atoll_core::Outcome;
 use atoll_core::execution::{CodeError, Execution};
@@ -8,7 +8,7 @@ use atoll_engine::SavedFiles;
 use std::path::PathBuf;
 
 pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -> String {
-    let mut text = result(execution);
+    let mut text = shown::of(&execution.results);
     text.push_str(&error(execution));
     if let Some(hint) = &execution.hint {
         text.push_str(&format!(
@@ -27,25 +27,26 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
         text.push_str(&format!("not saved: {}: {}\n", on_one_line(path), on_one_line(why)));
     }
     if files.unseen > 0 {
-        text.push_str(&format!(
-            "note: {} more output files than are collected\n",
-            files.unseen
-        ));
+        text.push_str(&format!("note: {} more files did not come back\n", files.unseen));
     }
+    text.push_str(&left_behind(&files.elsewhere));
     text
 }
 
-/// The value of the last line, as a notebook shows it. Standard output is the code's own, so it is said here; a picture is
-/// named as a saved file.
-fn result(execution: &Execution) -> String {
-    let last = execution.results.iter().rev().find(|result| result.main);
-    let words = last.filter(|result| charts::image(result).is_none());
-    let words = words.and_then(|result| result.data.get("text/plain")?.as_str());
-    match words {
-        None => String::new(),
-        Some(line) if !line.contains('\n') => format!("result: {}\n", visible(line)),
-        Some(lines) => format!("result:\n{}\n", visible(lines)),
-    }
+/// Said once for all of them: who wants none back reads one line.
+fn left_behind(files: &[String]) -> String {
+    const NAMED: usize = 3;
+    let names: Vec<String> = files.iter().take(NAMED).map(|file| on_one_line(file)).collect();
+    let more = if files.len() > NAMED { ", …" } else { "" };
+    let count = match files.len() {
+        0 => return String::new(),
+        1 => "1 file in the working directory was".to_owned(),
+        count => format!("{count} files in the working directory were"),
+    };
+    format!(
+        "note: {count} not kept ({}{more}); what is written to /data/output comes back\n",
+        names.join(", ")
+    )
 }
 
 fn error(execution: &Execution) -> String {

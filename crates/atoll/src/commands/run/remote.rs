@@ -2,12 +2,12 @@
 
 use super::request::Request;
 use super::{interrupt_on_signals, show};
-use crate::client::{Event, Events, Form, Server, refusal};
+use crate::client::{Event, Events, Form, Server, refusal, refused};
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::{OutDir, SavedFiles, Target, safe_path};
+use atoll_engine::{ELSEWHERE, OutDir, SavedFiles, Target, safe_path};
 use atoll_server::api::native::ErrorBody;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -129,10 +129,7 @@ impl Run<'_> {
             "end" => return event.read().map(Some),
             "error" => {
                 let body: ErrorBody = event.read()?;
-                return Err(Failure {
-                    hint: body.error.hint,
-                    ..Failure::ours_in_words(body.error.message)
-                });
+                return Err(refused(body));
             }
             _ => {}
         }
@@ -208,13 +205,12 @@ impl Saving {
     fn finish(mut self, mut execution: Execution) -> (Execution, SavedFiles, Option<OutDir>) {
         let short = |path: &str| path.strip_prefix("/data/output/").unwrap_or(path).to_owned();
         let left_out = &execution.left_out;
+        let (elsewhere, skipped): (Vec<_>, Vec<_>) = left_out.files.iter().partition(|file| file.why == ELSEWHERE);
+        let skipped = skipped.iter();
         let mut files = SavedFiles {
             unseen: left_out.count.saturating_sub(left_out.files.len() as u64),
-            skipped: left_out
-                .files
-                .iter()
-                .map(|file| (short(&file.path), file.why.clone()))
-                .collect(),
+            skipped: skipped.map(|file| (short(&file.path), file.why.clone())).collect(),
+            elsewhere: elsewhere.iter().map(|file| file.path.clone()).collect(),
             ..SavedFiles::default()
         };
         for file in &mut execution.files {

@@ -1,0 +1,76 @@
+//! Words for a context that did not survive an execution: said when it happens, and again when somebody misses its state.
+//!
+//! Not for sandboxes that live for one execution: nobody comes back to them.
+
+use crate::execute::{Ended, limit_in_words};
+use crate::hint::signal_name;
+use atoll_core::execution::{CodeError, Execution, Hint};
+use atoll_core::{Limits, Outcome};
+
+/// That an interpreter was lost, and whether somebody has heard of it in the one that took its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) why: String,
+    pub(crate) told: bool,
+}
+
+/// What ended the interpreter.
+pub(crate) fn why(ended: &Ended, limits: &Limits) -> String {
+    if let Some(limit) = limit_in_words(ended.outcome, limits) {
+        return limit;
+    }
+    match (ended.outcome, ended.exit_code) {
+        (Outcome::Interrupted, _) => "an interrupt that the code did not follow".into(),
+        (_, Some(code)) => format!("the interpreter has exited with status {code}"),
+        (_, None) => format!("the interpreter was ended by {}", signal_name(ended.signal)),
+    }
+}
+
+/// In the answer of the execution that cost the state.
+pub(crate) fn say_now(execution: &mut Execution, why: &str) {
+    if let Some(error) = &mut execution.error {
+        add(error, "the state of this context is lost");
+    }
+    let anew = "the next code in this context starts anew: run again what it needs";
+    match &mut execution.hint {
+        Some(hint) => hint.instead = format!("{}; {anew}", hint.instead),
+        None => execution.hint = Some(hint(why, anew)),
+    }
+}
+
+/// In the next answer, and whenever a name is not known. Returns whether it was said.
+pub(crate) fn say_later(execution: &mut Execution, lost: &Lost) -> bool {
+    let misses = execution.error.as_mut().filter(|error| is_unknown_name(error));
+    if lost.told && misses.is_none() {
+        return false;
+    }
+    if let Some(error) = misses {
+        add(
+            error,
+            &format!("the state of this context was lost before ({})", lost.why),
+        );
+    }
+    let again = "run again the code that made what is missing";
+    execution.hint.get_or_insert_with(|| hint(&lost.why, again));
+    true
+}
+
+fn is_unknown_name(error: &CodeError) -> bool {
+    ["NameError", "ReferenceError"].contains(&error.name.as_str())
+}
+
+/// Where a reader looks: behind the message, or below the traceback, as exceptions show notes.
+fn add(error: &mut CodeError, note: &str) {
+    match error.traceback.is_empty() {
+        true => error.value = format!("{}; {note}", error.value),
+        false => error.traceback.push(format!("note: {note}")),
+    }
+}
+
+fn hint(why: &str, instead: &str) -> Hint {
+    Hint {
+        refused: "to keep variables and imports".into(),
+        rule: why.into(),
+        instead: instead.into(),
+    }
+}

@@ -1,0 +1,175 @@
+//! What people try first, and what they are told when it is not quite right: rich results on a terminal, files in the wrong
+//! place, inputs by their bare name, a data directory that is none.
+
+use anyhow::{Context, Result};
+use atoll_tests::{Ran, atoll, run, run_command, run_json};
+use std::fs;
+use std::path::Path;
+
+fn run_in(dir: &Path, args: &[&str]) -> Result<Ran> {
+    run_command(atoll().arg("run").args(args).current_dir(dir))
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let mut names: Vec<String> = fs::read_dir(dir.join("atoll-out"))?
+        .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<_>>()?;
+    names.sort();
+    Ok(names)
+}
+
+#[test]
+fn whatever_is_shown_is_printed_or_saved() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let code = "from IPython.display import HTML, Markdown\ndisplay({'a': 1})\ndisplay(Markdown('# hi'))\n\
+                display(HTML('<b>bold</b>'))\nprint('out')\n'last'";
+    let ran = run_in(dir.path(), &["--template", "python-min", "-c", code])?;
+    assert_eq!(
+        (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+        (
+            Some(0),
+            "out\n",
+            "shown: {'a': 1}\nshown: # hi\nresult: 'last'\nsaved: atoll-out/chart-1.html\n"
+        )
+    );
+    assert_eq!(
+        fs::read_to_string(dir.path().join("atoll-out/chart-1.html"))?,
+        "<b>bold</b>"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_figure_of_plotly_is_saved_as_a_page_and_a_table_is_printed() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let code = "import pandas as pd, plotly.graph_objects as go\ndisplay(pd.DataFrame({'a': [1]}))\n\
+                go.Figure(go.Bar(x=['a'], y=[1])).show()";
+    let ran = run_in(dir.path(), &["-c", code])?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("shown:\n   a\n0  1\n"), "{ran:?}");
+    assert!(ran.stderr.contains("saved: atoll-out/chart-1.html\n"), "{ran:?}");
+    assert_eq!(names(dir.path())?, ["chart-1.html"]);
+    let page = fs::read_to_string(dir.path().join("atoll-out/chart-1.html"))?;
+    assert!(page.contains("plotly"), "{page}");
+    Ok(())
+}
+
+#[test]
+fn files_in_the_working_directory_are_told_of() -> Result<()> {
+    let code = "import os\nos.mkdir('sub')\nfor name in ['b.csv', 'sub/a.txt', '.hidden']: open(name, 'w').write('x')\n\
+                open('/data/output/kept.txt', 'w').write('x')";
+    let ran = run(&["run", "--template", "python-min", "-c", code])?;
+    let note = "note: 2 files in the working directory were not kept (/home/user/b.csv, /home/user/sub/a.txt); what is \
+                written to /data/output comes back\n";
+    assert!(ran.stderr.contains(note), "{ran:?}");
+    let answer = run_json(&["--template", "python-min", "-c", code])?;
+    let left: Vec<_> = answer
+        .left_out
+        .files
+        .iter()
+        .map(|file| (file.path.as_str(), file.why.as_str()))
+        .collect();
+    let why = "it is not in /data/output";
+    assert_eq!(left, [("/home/user/b.csv", why), ("/home/user/sub/a.txt", why)]);
+    assert_eq!(answer.left_out.count, 2);
+    let nothing = run(&["run", "--template", "python-min", "-c", "open('/tmp/x', 'w')"])?;
+    assert!(!nothing.stderr.contains("note"), "{nothing:?}");
+    Ok(())
+}
+
+#[test]
+fn an_input_that_is_looked_for_in_the_wrong_place_is_pointed_at() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let input = dir.path().join("sales.csv");
+    fs::write(&input, "a,b\n")?;
+    let input = input.to_str().context("not UTF-8")?;
+    for (lang, code) in [
+        ("python", "open('sales.csv')"),
+        ("python", "open('data/sales.csv')"),
+        ("bash", "cat sales.csv"),
+        ("javascript", "fs.readFileSync('sales.csv')"),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--in", input, "--lang", lang, "-c", code])?;
+        let instead = answer.hint.map(|hint| hint.instead);
+        assert_eq!(
+            instead.as_deref(),
+            Some("`sales.csv` is at `/data/input/sales.csv`"),
+            "{code}"
+        );
+    }
+    for code in [
+        "open('other.csv')",
+        "open('/data/input/sales.csv2')",
+        "raise ValueError('sales.csv')",
+    ] {
+        let answer = run_json(&["--template", "python-min", "--in", input, "-c", code])?;
+        assert_eq!(answer.hint, None, "{code}");
+    }
+    Ok(())
+}
+
+/// The command line has flags; the API has fields (`hints_name_the_fields_of_the_api`).
+#[test]
+fn hints_of_a_run_name_flags() -> Result<()> {
+    for (args, flags) in [
+        (
+            &["--timeout", "500ms", "-c", "while True: pass"][..],
+            "ask for more with `--timeout` or `--profile data`",
+        ),
+        (
+            &["-c", "x = bytearray(1 << 45)"],
+            "ask for more with `--memory` or `--profile data`",
+        ),
+        (
+            &["-c", "import socket; socket.create_connection(('example.org', 80))"],
+            "give the data as a file, with `--in`",
+        ),
+    ] {
+        let answer = run_json(&[&["--template", "python-min"], args].concat())?;
+        let instead = answer.hint.map(|hint| hint.instead).unwrap_or_default();
+        assert!(instead.ends_with(flags), "{args:?}: {instead}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_a_wrong_setting() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("file");
+    fs::write(&file, "")?;
+    for home in [&file, &file.join("below"), Path::new("/proc/atoll")] {
+        for words in [
+            &["run", "-c", "1"][..],
+            &["keys", "list"],
+            &["serve"],
+            &["template", "build", "python-min"],
+        ] {
+            let ran = run_command(atoll().env("ATOLL_HOME", home).args(words))?;
+            assert_eq!(ran.code, Some(2), "{home:?} {words:?}: {ran:?}");
+            assert!(
+                ran.stderr.contains("hint: set ATOLL_HOME"),
+                "{home:?} {words:?}: {ran:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn javascript_that_nothing_awaits_is_waited_for() -> Result<()> {
+    let code = "setTimeout(() => console.log('late'), 50); (async () => { await null; console.log('soon') })(); 0";
+    let ran = run(&["run", "--template", "python-min", "--lang", "javascript", "-c", code])?;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "soon\nlate\n"), "{ran:?}");
+    let thrown = "setTimeout(() => { throw new TypeError('late') }, 1)";
+    let ran = run(&["run", "--template", "python-min", "--lang", "javascript", "-c", thrown])?;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("TypeError: late"), "{ran:?}");
+    let endless = ["--timeout", "1s", "-c", "setInterval(() => {}, 100)"];
+    let ran = run(&[
+        &["run", "--template", "python-min", "--lang", "javascript"],
+        &endless[..],
+    ]
+    .concat())?;
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    Ok(())
+}
