@@ -288,6 +288,11 @@ impl Sandbox {
         Ok(self.jail.usage(u64::MAX).await?.memory_bytes)
     }
 
+    /// Processor time of all that ever ran in it, in milliseconds; `None` where no cgroup counts it, and after its end.
+    pub(crate) fn cpu_ms(&self) -> Option<u64> {
+        Some(self.jail.stats.cpu_nanos()? / 1_000_000)
+    }
+
     /// What it uses now, as its agent sees it.
     pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
         let in_use = self.jail.usage(u64::MAX).await?;

@@ -6,7 +6,7 @@ use crate::files::{self, Listing, Removal, resolve};
 use crate::left::Left;
 use crate::process::{Processes, Spawn};
 use crate::refused::Refused;
-use atoll_core::wire::agent::{Answer, Ask, Entry, Refusal};
+use atoll_core::wire::agent::{Answer, Ask, Entry, ListBound, Refusal};
 use atoll_jail::channel::ChannelError;
 use nix::sys::signal::Signal;
 use rustix::fd::OwnedFd;
@@ -61,12 +61,7 @@ impl Agent {
                 depth,
                 after,
                 most,
-            } => {
-                let path = self.start_walk(&path);
-                let listing = path.and_then(|path| Listing::start(request, &path, depth, most));
-                let listing = listing.and_then(|listing| listing.go_on_after(&self.ground, after.as_deref()));
-                self.or_refuse(request, listing, |agent, listing| agent.listings.push(listing))
-            }
+            } => self.list(request, &path, depth, after.as_deref(), most),
             Ask::MakeDir { path } => {
                 let made = self
                     .resolve(&path)
@@ -134,6 +129,21 @@ impl Agent {
             }
             Err(refused) => self.refuse(request, refused),
         }
+    }
+
+    fn list(
+        &mut self,
+        request: u32,
+        path: &str,
+        depth: u32,
+        after: Option<&str>,
+        most: ListBound,
+    ) -> Result<(), ChannelError> {
+        let listing = self
+            .start_walk(path)
+            .and_then(|path| Listing::start(request, &path, depth, most))
+            .and_then(|listing| listing.go_on_after(&self.ground, after));
+        self.or_refuse(request, listing, |agent, listing| agent.listings.push(listing))
     }
 
     fn resolve(&self, path: &str) -> Result<String, Refused> {

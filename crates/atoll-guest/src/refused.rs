@@ -30,7 +30,10 @@ pub(crate) trait About<T> {
 
 impl<T> About<T> for Result<T, Errno> {
     fn about(self, what: impl Display) -> Result<T, Refused> {
-        self.map_err(|errno| Refused::new(refusal(errno), format!("{what}: {}", words(errno))))
+        self.map_err(|errno| {
+            let message = format!("{what}: {}", words(errno));
+            Refused::new(refusal(errno), explained(errno, message))
+        })
     }
 }
 
@@ -52,6 +55,14 @@ fn refusal(errno: Errno) -> Refusal {
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::BUSY | Errno::TXTBSY | Errno::XDEV => Refusal::Denied,
         Errno::NAMETOOLONG | Errno::INVAL | Errno::LOOP | Errno::ILSEQ => Refusal::Invalid,
         _ => Refusal::Failed,
+    }
+}
+
+/// Lists show wrong bytes of a name so, and then nothing is found by what they show.
+fn explained(errno: Errno, message: String) -> String {
+    match errno == Errno::NOENT && message.contains(char::REPLACEMENT_CHARACTER) {
+        true => message + "; a name that is not UTF-8 is shown with U+FFFD and can be reached by code inside only",
+        false => message,
     }
 }
 

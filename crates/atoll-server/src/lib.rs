@@ -14,6 +14,7 @@ pub mod http;
 pub mod limits;
 pub mod logs;
 pub mod metrics;
+mod owners;
 pub mod ready;
 pub mod sandboxes;
 mod server;

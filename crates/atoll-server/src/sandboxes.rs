@@ -6,16 +6,17 @@ use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
 use crate::builds::Builds;
 use crate::clock::Timestamp;
-use crate::limits::{Admission, Limits as Quotas, Rate};
+use crate::limits::{Admission, Limits as Quotas, Rate, Slot};
 use crate::metrics::{ClaimedFrom, LimitHit, Metrics};
+use crate::owners::Owners;
 use crate::store::{SandboxRecord, Store, Usage};
 use atoll_core::execution::Execution;
 use atoll_core::service::SandboxState;
-use atoll_core::{EndReason, Limits, SandboxId, Tier};
+use atoll_core::{EndReason, KeyId, Limits, SandboxId, Tier};
 use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError, State};
 use atoll_engine::{Input, Node, NodeError, Origin, Quiet, Request, SandboxSpec, Sink};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::Instrument;
@@ -73,6 +74,8 @@ pub struct Past {
 pub struct Made {
     pub session: Arc<Session>,
     pub rate: Option<Rate>,
+    /// Its place among the live ones. Whoever keeps files of it keeps the place, too.
+    pub slot: Arc<Slot>,
 }
 
 /// A sandbox whose owner has not heard of it yet.
@@ -94,7 +97,7 @@ pub struct Sandboxes {
     metrics: Metrics,
     template: String,
     longest: Duration,
-    owners: Mutex<HashMap<SandboxId, Caller>>,
+    owners: Owners,
     builds: Builds,
 }
 
@@ -114,7 +117,7 @@ impl Sandboxes {
             metrics,
             template,
             longest,
-            owners: Mutex::default(),
+            owners: Owners::default(),
             builds: Builds::default(),
         })
     }
@@ -173,7 +176,7 @@ impl Sandboxes {
             session.end(EndReason::Failed);
             return Err(error.into());
         }
-        lock(&self.owners).insert(session.id().clone(), caller.clone());
+        self.owners.add(session.id().clone(), caller.clone());
         self.used(
             caller,
             Usage {
@@ -182,8 +185,9 @@ impl Sandboxes {
             },
         )
         .await;
-        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), slot));
-        Ok(Made { session, rate })
+        let slot = Arc::new(slot);
+        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), Arc::clone(&slot)));
+        Ok(Made { session, rate, slot })
     }
 
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
@@ -200,14 +204,17 @@ impl Sandboxes {
     }
 
     /// Writes down the end, and gives the caller's room back when nothing is left.
-    async fn see_off(self: Arc<Self>, session: Arc<Session>, slot: crate::limits::Slot) {
+    async fn see_off(self: Arc<Self>, session: Arc<Session>, slot: Arc<Slot>) {
         session.gone().await;
         drop(slot);
         let reason = session.end_reason().map_or(EndReason::Failed, |(reason, _)| reason);
         self.metrics.sandbox_ended(reason);
+        self.charge_cpu(&session).await;
+        self.owners.seen_off(session.id());
         let usage = Usage {
             sandboxes: 1,
             executions: session.executions(),
+            cpu_ms: session.cpu_ms().unwrap_or(0),
             ..Usage::default()
         };
         if let Err(error) = self.store.end_sandbox(session.id(), reason, usage).await {
@@ -230,10 +237,12 @@ impl Sandboxes {
         if cut.stdout || cut.stderr || cut.results {
             self.metrics.limit_hit(LimitHit::Output);
         }
-        if let Some(owner) = self.owner(session.id()) {
+        let cpu_ms = session.cpu_ms();
+        if let Some((owner, more)) = self.owners.uncharged(session.id(), cpu_ms) {
             let more = Usage {
                 executions: 1,
-                cpu_ms: execution.usage.cpu_ms,
+                // What all of the sandbox has used since it was last asked, or at least this execution.
+                cpu_ms: cpu_ms.map_or(execution.usage.cpu_ms, |_| more),
                 wall_ms: execution.usage.wall_ms,
                 bytes_in,
                 bytes_out: execution.usage.output_bytes,
@@ -242,6 +251,35 @@ impl Sandboxes {
             self.used(&owner, more).await;
         }
         Ok(execution)
+    }
+
+    /// Charges for what runs besides executions: commands, terminals, what code has left behind.
+    pub async fn charge_all_cpu(&self) {
+        let mut of_keys: HashMap<KeyId, (Caller, u64)> = HashMap::new();
+        for session in self.live() {
+            if let Some((owner, more)) = self.owners.uncharged(session.id(), session.cpu_ms()) {
+                of_keys.entry(owner.key_id.clone()).or_insert((owner, 0)).1 += more;
+            }
+        }
+        for (owner, cpu_ms) in of_keys.into_values() {
+            self.used_cpu(&owner, cpu_ms).await;
+        }
+    }
+
+    async fn charge_cpu(&self, session: &Session) {
+        if let Some((owner, more)) = self.owners.uncharged(session.id(), session.cpu_ms()) {
+            self.used_cpu(&owner, more).await;
+        }
+    }
+
+    async fn used_cpu(&self, owner: &Caller, cpu_ms: u64) {
+        if cpu_ms > 0 {
+            let more = Usage {
+                cpu_ms,
+                ..Usage::default()
+            };
+            self.used(owner, more).await;
+        }
     }
 
     /// Counts what a caller has used.
@@ -318,16 +356,12 @@ impl Sandboxes {
 
     /// The key that has made it.
     pub fn owner(&self, id: &SandboxId) -> Option<Caller> {
-        lock(&self.owners).get(id).cloned()
+        self.owners.find(id)
     }
 
     /// A sandbox whose maker's key is revoked becomes this caller's, of the same tenant.
     pub fn adopt(&self, caller: &Caller, id: &SandboxId) {
-        if let Some(owner) = lock(&self.owners).get_mut(id)
-            && owner.is_revoked()
-        {
-            *owner = caller.clone();
-        }
+        self.owners.adopt(id, caller);
     }
 
     /// Live sandboxes of all tenants.
@@ -362,7 +396,7 @@ impl Sandboxes {
 
     /// Forgets who owned sandboxes that the node has forgotten.
     pub fn tidy(&self) {
-        lock(&self.owners).retain(|id, _| self.node.find(id).is_some());
+        self.owners.tidy(|id| self.node.find(id).is_some());
     }
 }
 
@@ -399,8 +433,4 @@ fn refused(error: NodeError) -> ApiError {
             ApiError::new(ErrorCode::Internal, "the template could not be made ready")
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

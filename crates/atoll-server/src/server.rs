@@ -30,6 +30,7 @@ const PRUNE_EVERY: Duration = Duration::from_secs(600);
 /// How often the depth of the pools is measured.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const ASK_EVERY: Duration = Duration::from_secs(10);
+const CHARGE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -221,7 +222,7 @@ async fn warm_up(state: AppState) {
             state.ready.set(Ready::Failed);
         }
     }
-    tokio::join!(watch_memory(&state), look(&state));
+    tokio::join!(watch_memory(&state), look(&state), charge(&state));
 }
 
 /// Asks agents, so not too often.
@@ -229,6 +230,14 @@ async fn watch_memory(state: &AppState) {
     loop {
         state.metrics.sandbox_memory(state.sandboxes.memory_bytes().await);
         tokio::time::sleep(ASK_EVERY).await;
+    }
+}
+
+/// What runs between executions uses up a day, too.
+async fn charge(state: &AppState) {
+    loop {
+        tokio::time::sleep(CHARGE_EVERY).await;
+        state.sandboxes.charge_all_cpu().await;
     }
 }
 

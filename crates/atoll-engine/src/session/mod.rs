@@ -3,6 +3,7 @@
 //! One task per sandbox watches its clocks and ends it; everybody else asks through this handle.
 
 mod clock;
+mod cpu;
 mod events;
 mod state;
 
@@ -14,6 +15,7 @@ use crate::sandbox::{Request, Sandbox};
 use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, SandboxId};
 use clock::Clock;
+use cpu::Cpu;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -48,6 +50,7 @@ pub struct Session {
     changed: Notify,
     /// Nothing of it is left.
     gone: watch::Sender<bool>,
+    cpu: Cpu,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,7 @@ impl Session {
             busy: 0,
         };
         let session = Arc::new(Self {
+            cpu: Cpu::from(sandbox.cpu_ms()),
             sandbox: Arc::new(sandbox),
             template,
             spec,
@@ -127,6 +131,12 @@ impl Session {
 
     pub fn executions(&self) -> u64 {
         lock(&self.life).executions
+    }
+
+    /// Processor time since its life began, of executions, commands and all that they left behind; also after its end. `None`
+    /// where no cgroup counts it.
+    pub fn cpu_ms(&self) -> Option<u64> {
+        self.cpu.seen(self.sandbox.cpu_ms())
     }
 
     /// Claims the sandbox for one operation, or says why it cannot be used now.
@@ -301,6 +311,8 @@ async fn watch_over(session: Arc<Session>) {
             () = session.sandbox.ended() => session.end(session.sandbox.why_lost()),
         }
     }
+    // Its group goes with it.
+    session.cpu_ms();
     // A jailer that is gone has taken the sandbox with it.
     session.sandbox.end().await.ok();
     session.gone.send_replace(true);

@@ -265,5 +265,12 @@ fn a_name_that_is_not_utf8_is_shown() {
     let mut client = Client::new();
     client.shell(r#"mkdir d; touch "d/$(printf 'a\377b')""#);
     assert_eq!(client.paths("d", 1), [format!("{HOME}/d/a\u{fffd}b")]);
+    for path in ["d/a\u{fffd}b", "d/ab"] {
+        let Answer::Refused { why, message } = client.done(Ask::Read { path: path.into() }) else {
+            panic!("{path} was read");
+        };
+        assert_eq!(why, Refusal::NotFound);
+        assert_eq!(message.contains("not UTF-8"), path.contains('\u{fffd}'), "{message}");
+    }
     assert_eq!(client.done(Ask::Remove { path: "d".into() }), Answer::Done);
 }

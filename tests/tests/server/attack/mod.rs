@@ -4,6 +4,7 @@ mod bodies;
 mod cleanup;
 mod memory;
 mod names;
+mod ports;
 mod races;
 mod revoked;
 mod signed;

@@ -115,3 +115,55 @@ fn the_day_of_a_key_ends_for_clients_of_e2b_too() {
         (429, json!(429))
     );
 }
+
+#[test]
+fn what_runs_between_executions_uses_up_processor_seconds() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let quotas = json!({"name": "n", "quotas": {"cpu_seconds_per_day": 3}});
+    let key = server.new_key(&quotas).unwrap();
+    let made = post(&server, &key, "/v1/sandboxes", &json!({}));
+    let id = made.json().unwrap()["id"].as_str().unwrap().to_owned();
+    let code =
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'while True: pass'])\nopen('a', 'w').close()";
+    let ran = post(
+        &server,
+        &key,
+        &format!("/v1/sandboxes/{id}/run"),
+        &json!({ "code": code }),
+    );
+    assert_eq!(ran.status, 200, "{}", ran.text());
+    // Reading a file uses no time of the sandbox.
+    let path = format!("/v1/sandboxes/{id}/files?path=a");
+    let read = || server.send_as(&key, "GET", &path, None).unwrap();
+    atoll_tests::process::eventually("the process is charged for", || read().status == 429).unwrap();
+    assert_eq!(refused(&read()), (429, "quota_exceeded".into()));
+}
+
+#[test]
+fn files_that_nobody_fetches_count_as_their_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let key = server
+        .new_key(&json!({"name": "n", "quotas": {"live_sandboxes": 1}}))
+        .unwrap();
+    // More than all buffers between here and there hold.
+    let code = "open('/data/output/big', 'wb').write(b'x' * (32 << 20))";
+    let body = json!({"code": code, "output_files": "content"}).to_string();
+    let head = format!(
+        "POST /v1/run HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {key}\r\nAccept: text/event-stream\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut unread = atoll_tests::server::connect(server.api).unwrap();
+    std::io::Write::write_all(&mut unread, head.as_bytes()).unwrap();
+    atoll_tests::e2b::read_until(&mut unread, "event: outcome").unwrap();
+    let run = || post(&server, &key, "/v1/run", &json!({"code": "1"}));
+    let live = server
+        .send_as(&key, "GET", "/v1/sandboxes?state=running", None)
+        .unwrap();
+    assert_eq!(live.json().unwrap()["sandboxes"], json!([]));
+    assert_eq!(refused(&run()), (429, "quota_exceeded".into()));
+    drop(unread);
+    atoll_tests::process::eventually("the files are gone", || run().status == 200).unwrap();
+}

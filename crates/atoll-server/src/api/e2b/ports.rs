@@ -51,13 +51,18 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
         .then(|| hyper::upgrade::on(&mut request));
     clean(&mut request, upgrade.is_some());
     let mut answer = sender.send_request(request).await.map_err(broken)?;
-    if answer.status() == StatusCode::SWITCHING_PROTOCOLS
-        && let Some(ours) = upgrade
-    {
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);
         tokio::spawn(join(ours, theirs));
     }
     Ok(answer.map(Body::new))
+}
+
+/// A client that did not ask could not read what comes.
+fn unasked() -> ApiError {
+    let message = "the server in the sandbox has changed the protocol, and nobody had asked for it";
+    ApiError::new(ErrorCode::Ended, message)
 }
 
 /// What is only between the client and us stays here, most of all keys.

@@ -6,6 +6,7 @@ use super::wire::OutputFiles;
 use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
+use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, Limits};
@@ -32,8 +33,16 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum After {
     Stays,
-    /// Its files are collected, by way of a folder, and it ends.
-    Ends(OutputFiles, Folder),
+    /// Its files are collected, and it ends.
+    Ends(Ends),
+}
+
+/// By way of which folder files are collected, and the place that the sandbox has among the live ones.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) wanted: OutputFiles,
+    pub(super) folder: Folder,
+    pub(super) slot: Arc<Slot>,
 }
 
 /// What an execution gave, or why it could not be.
@@ -93,8 +102,8 @@ impl Job {
                 done: execution,
                 outputs: Outputs::default(),
             },
-            After::Ends(wanted, folder) => {
-                let finished = collect(&session, execution, wanted, folder).await;
+            After::Ends(ends) => {
+                let finished = collect(&session, execution, ends).await;
                 session.end(EndReason::Closed);
                 session.gone().await;
                 finished

@@ -1,8 +1,9 @@
 //! Output files of a run: collected to a folder on disk before the sandbox ends, then handed out in pieces or at once.
 
-use super::execute::Finished;
+use super::execute::{Ends, Finished};
 use super::wire::OutputFiles;
 use crate::api::ApiError;
+use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::{Execution, LeftOutFile};
 use atoll_engine::OutDir;
@@ -12,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 
 /// Bytes of one piece; in base64 it is a third more. A multiple of three, so that only the last piece is padded.
@@ -24,15 +26,13 @@ pub(super) struct Outputs {
     reading: Option<(String, tokio::fs::File, u64)>,
     bytes: u64,
     _folder: Option<Folder>,
+    /// Files on our disk that nobody fetches count as the sandbox that made them.
+    _slot: Option<Arc<Slot>>,
 }
 
 /// Takes the files out of the sandbox, if the code ran at all.
-pub(super) async fn collect(
-    session: &Session,
-    done: Result<Execution, ApiError>,
-    wanted: OutputFiles,
-    folder: Folder,
-) -> Finished {
+pub(super) async fn collect(session: &Session, done: Result<Execution, ApiError>, ends: Ends) -> Finished {
+    let Ends { wanted, folder, slot } = ends;
     let none = |done| Finished {
         done,
         outputs: Outputs::default(),
@@ -56,6 +56,7 @@ pub(super) async fn collect(
             outputs.files.push_back((index, file.path.clone(), place.into()));
         }
     }
+    outputs._slot = (outputs.bytes > 0).then_some(slot);
     Finished {
         done: Ok(execution),
         outputs,

@@ -1,7 +1,7 @@
 //! `/v1/run`: one call makes a sandbox, runs code, collects its files and ends the sandbox.
 
 use super::body::{Call, read};
-use super::execute::{After, Finished, Job, Own, start};
+use super::execute::{After, Ends, Finished, Job, Own, start};
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
@@ -55,7 +55,11 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         context: Choice::Default(language),
         env: BTreeMap::new(),
         limits: None,
-        after: After::Ends(call.output_files, folder),
+        after: After::Ends(Ends {
+            wanted: call.output_files,
+            folder,
+            slot: made.slot,
+        }),
     };
     let answer = answer(&state, job, events).await?;
     Ok(match made.rate {
