@@ -1,7 +1,7 @@
 //! `atoll keys create|list|revoke`: straight on the store, with or without a server beside it.
 
 use super::template::{print, print_json};
-use super::{Holds, home, usable_home};
+use super::{home, usable_home};
 use crate::args::{CreateKeyArgs, KeysArgs, KeysCommand};
 use crate::output::{Failure, note, visible};
 use atoll_core::KeyId;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: KeysArgs) -> Result<ExitStatus, Failure> {
 fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>(
     work: impl FnOnce(Store) -> W,
 ) -> Result<T, Failure> {
-    let home = usable_home(Holds::Keys)?;
+    let home = usable_home()?;
     let path = Store::path(&home);
     if !path.exists() {
         note(&format!(

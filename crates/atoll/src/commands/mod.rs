@@ -8,9 +8,8 @@ pub(crate) mod serve;
 pub(crate) mod template;
 
 use crate::output::Failure;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::path::{Path, PathBuf};
 
 /// The data directory: `$ATOLL_HOME`, else below the user's data home.
 pub(crate) fn home() -> Result<PathBuf, Failure> {
@@ -26,15 +25,9 @@ pub(crate) fn home() -> Result<PathBuf, Failure> {
     std::path::absolute(&home).map_err(|error| Failure::ours(&error))
 }
 
-/// Who may look into a data directory that is made now: all, where it has templates, and its owner, where it has keys.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Holds {
-    Templates = 0o755,
-    Keys = 0o700,
-}
-
-/// The same, made if it is not there. One that cannot be made or written to is a wrong setting.
-pub(crate) fn usable_home(holds: Holds) -> Result<PathBuf, Failure> {
+/// The same, if something can be made in it. One that cannot be a directory of ours is a wrong setting. Nothing is left: it is
+/// made for good when there is something to keep.
+pub(crate) fn usable_home() -> Result<PathBuf, Failure> {
     let home = home()?;
     let bad = |error: std::io::Error| Failure {
         hint: Some("set ATOLL_HOME to a directory that you may write to".to_owned()),
@@ -43,14 +36,14 @@ pub(crate) fn usable_home(holds: Holds) -> Result<PathBuf, Failure> {
             home.display()
         ))
     };
-    let mode = holds as u32;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(&home)
-        .map_err(bad)?;
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::accessat(rustix::fs::CWD, &home, access, rustix::fs::AtFlags::EACCESS)
-        .map_err(|errno| bad(errno.into()))?;
+    let missing: Vec<&Path> = home.ancestors().take_while(|dir| !dir.exists()).collect();
+    std::fs::create_dir_all(&home).map_err(bad)?;
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, &home, access, AtFlags::EACCESS).map_err(|errno| bad(errno.into()))?;
+    // Another process may have begun to use it: then it stays.
+    missing
+        .iter()
+        .take_while(|dir| std::fs::remove_dir(dir).is_ok())
+        .count();
     Ok(home)
 }

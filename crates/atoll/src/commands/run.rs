@@ -7,7 +7,7 @@ mod remote;
 mod request;
 mod shown;
 
-use super::{Holds, template, usable_home};
+use super::{template, usable_home};
 use crate::args::RunArgs;
 use crate::client::Server;
 use crate::output::Failure;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
             remote::run(&server, request, printer, interrupt).await
         });
     }
-    let home = usable_home(Holds::Templates)?;
+    let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
     let template = template::open(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     // A signal that came too late for the build is for what follows.

@@ -1,7 +1,7 @@
 //! `atoll serve`: the server in the foreground, until SIGTERM or SIGINT.
 
 use super::template::print;
-use super::{Holds, home, usable_home};
+use super::{home, usable_home};
 use crate::args::ServeArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
@@ -15,7 +15,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
     if args.print_config {
         return print(&config::print(&resolved));
     }
-    usable_home(Holds::Keys)?;
+    usable_home()?;
     let _logs = logs::set_up(&resolved.settings).map_err(|error| Failure::bad(&error))?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

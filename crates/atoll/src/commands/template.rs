@@ -1,6 +1,6 @@
 //! `atoll template build|list|show|rm`.
 
-use super::{Holds, home, usable_home};
+use super::{home, usable_home};
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::bar::Bar;
 use crate::output::{Failure, visible};
@@ -11,7 +11,7 @@ use std::io::Write;
 
 pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
     let home = match &args.command {
-        TemplateCommand::Build { .. } => usable_home(Holds::Templates)?,
+        TemplateCommand::Build { .. } => usable_home()?,
         TemplateCommand::List { .. } | TemplateCommand::Show { .. } | TemplateCommand::Rm { .. } => home()?,
     };
     let store = TemplateStore::new(home);
