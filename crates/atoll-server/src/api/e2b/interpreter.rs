@@ -3,6 +3,7 @@
 use super::E2b;
 use super::ascii::line;
 use super::lines::Lines;
+use super::reach::with_names;
 use super::route::Inside;
 use crate::api::AppState;
 use crate::auth::Caller;
@@ -70,7 +71,8 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         lines: Arc::clone(&lines),
         control: control.clone(),
     };
-    tokio::spawn(run.go(call.code, context, call.env_vars.unwrap_or_default()));
+    let env = with_names(&run.session, call.env_vars.unwrap_or_default());
+    tokio::spawn(run.go(call.code, context, env));
     let body = Body::from_stream(futures_util::stream::unfold(
         Reading {
             lines,
@@ -108,7 +110,7 @@ fn language(name: &str) -> Result<Language, Refusal> {
     match name.to_lowercase().as_str() {
         "python" | "python3" => Ok(Language::Python),
         "javascript" | "js" => Ok(Language::Javascript),
-        "typescript" | "ts" | "deno" => Ok(Language::Typescript),
+        "typescript" | "ts" | "tslab" | "deno" => Ok(Language::Typescript),
         "bash" => Ok(Language::Bash),
         "r" => Ok(Language::R),
         other => Err((
