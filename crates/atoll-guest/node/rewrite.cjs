@@ -2,6 +2,7 @@
 // that was declared in another way before is declared anew. Lines stay where they are. Words are found by a real
 // tokenizer (`vendor/sucrase`), so text in strings, templates, comments and regular expressions is left alone.
 'use strict';
+const vm = require('node:vm');
 const { broken } = require('./errors.cjs');
 const { parse, transform, TokenType: tt } = require('./vendor/sucrase/sucrase.min.cjs');
 
@@ -18,8 +19,24 @@ const CLOSES = new Set([tt.braceR, tt.braceBarR, tt.bracketR, tt.parenR]);
 
 function withoutTypes(code) {
   refuseNamespaces(code);
+  return asObject(code) ?? untyped(code);
+}
+
+function untyped(code) {
   const how = { transforms: ['typescript'], disableESTransforms: true, keepUnusedImports: true };
   return transform(code, how).code;
+}
+
+// `{a: 1, b: 2}` is an object, unless it can only be a block. The tokenizer alone takes it for a block.
+function asObject(code) {
+  if (!/^\s*\{[^]*\}\s*$/.test(code)) return undefined;
+  try {
+    const object = untyped(`(${code}\n)`);
+    new vm.Script(object);
+    return object;
+  } catch {
+    return undefined;
+  }
 }
 
 // The transform would leave them out without a word.

@@ -376,6 +376,11 @@ impl Sandboxes {
         live
     }
 
+    /// The template of sandboxes that name none.
+    pub fn usual_template(&self) -> &str {
+        &self.template
+    }
+
     pub fn has_template(&self, name: &str) -> bool {
         let known = self.node.templates().list();
         known.is_ok_and(|known| known.iter().any(|one| one.name == name))

@@ -102,13 +102,14 @@ impl Clock {
         self.stopped.get_or_insert(now);
     }
 
-    /// Goes on after a pause: every end is later by its length.
+    /// Goes on after a pause: a fixed end is later by its length. To wake it is to use it, or one that was paused for
+    /// idleness would be paused again at once.
     pub(crate) fn go_on(&mut self, now: Instant) {
         let Some(stopped) = self.stopped.take() else { return };
         let pause = now.saturating_duration_since(stopped);
         self.last += pause;
         match &mut self.end {
-            End::Idle { used, .. } => *used += pause,
+            End::Idle { used, .. } => *used = now,
             End::At(at) => *at += pause,
         }
     }
@@ -167,9 +168,20 @@ mod tests {
         let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
         idle.stop(start + MINUTE);
         assert_eq!(idle.ends(false), None);
-        assert_eq!(idle.ends_at(start + 11 * MINUTE), SystemTime::UNIX_EPOCH + 30 * MINUTE);
+        assert_eq!(idle.ends_at(start + 11 * MINUTE), SystemTime::UNIX_EPOCH + 31 * MINUTE);
         idle.go_on(start + 11 * MINUTE);
-        assert_eq!(idle.ends(false).map(|end| end.0), Some(start + 30 * MINUTE));
         assert_eq!(idle.ends(true).map(|end| end.0), Some(start + 70 * MINUTE));
+        let (mut fixed, begin) = clock(Rule::For(20 * MINUTE));
+        fixed.stop(begin + MINUTE);
+        fixed.go_on(begin + 11 * MINUTE);
+        assert_eq!(fixed.ends(false).map(|end| end.0), Some(begin + 30 * MINUTE));
+    }
+
+    #[test]
+    fn one_that_was_paused_for_idleness_has_its_whole_time_again() {
+        let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
+        idle.stop(start + 20 * MINUTE);
+        idle.go_on(start + 25 * MINUTE);
+        assert_eq!(idle.ends(false), Some((start + 45 * MINUTE, EndReason::ExpiredIdle)));
     }
 }

@@ -80,6 +80,16 @@ import { type Dirent, readFileSync } from 'fs';
   assert.match((await ts.run('namespace N { export const a = 1 }')).error.value, /namespace/);
 });
 
+test('an object is an object in both languages, and a block is a block', async (t) => {
+  for (const language of ['javascript', 'typescript']) {
+    const one = await context(t, { language });
+    assert.equal((await one.run('{a: 1, b: 2}')).text, '{ a: 1, b: 2 }', language);
+    assert.equal((await one.run('\n  { f() { return 1 } }\n')).text, '{ f: [Function: f] }', language);
+    assert.equal((await one.run('{ globalThis.c = 3; }\n')).text, '3', language);
+    assert.equal((await one.run('{ c = 4 }')).text, '4', language);
+  }
+});
+
 test('a JavaScript context takes types as well', async (t) => {
   const js = await context(t);
   assert.equal((await js.run('function sub(x: number, y: number): number {\n  return x - y\n}\nsub(1, 2)')).text, '-1');

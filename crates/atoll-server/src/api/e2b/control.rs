@@ -1,65 +1,30 @@
-//! E2B's control API: make, find, list, end, pause and resume sandboxes. By key.
+//! E2B's control API: find, list, end, pause and resume sandboxes. By key. Making one is in `create.rs`.
 
 use super::E2b;
 use super::connect::invalid;
+use super::create::{Network, template};
 use super::list::{ListQuery, page};
 use super::route::plain_id;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
-use crate::sandboxes::Wish;
-use atoll_core::quantity::{CpuTimeMillis, WallMillis};
-use atoll_core::{EndReason, Limits};
-use atoll_engine::session::{Refused, Rule, Session, SessionError, State};
+use atoll_core::EndReason;
+use atoll_engine::session::{Refused, Session, SessionError, State};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State as Extract};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The version of E2B's own service whose behaviour we show.
 pub(super) const ENVD_VERSION: &str = "0.6.4";
-const DEFAULT_TIMEOUT: u64 = 300;
+pub(super) const DEFAULT_TIMEOUT: u64 = 300;
 /// What the first version of the API has as its default.
-const OLD_TIMEOUT: u64 = 15;
-
-/// What clients send. Fields that we cannot honour are refused, not ignored; others are of no meaning here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct CreateCall {
-    #[serde(rename = "templateID")]
-    template_id: String,
-    timeout: Option<u64>,
-    metadata: Option<BTreeMap<String, String>>,
-    env_vars: Option<BTreeMap<String, String>>,
-    auto_pause: Option<bool>,
-    // Only whether something is there: what is there is not kept.
-    volume_mounts: Option<Vec<IgnoredAny>>,
-    mcp: Option<IgnoredAny>,
-    #[serde(rename = "allow_internet_access")]
-    allow_internet_access: Option<bool>,
-    network: Option<Network>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Network {
-    allow_out: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct NetworkCall {
-    #[serde(rename = "allowOut")]
-    allow_out: Option<Vec<IgnoredAny>>,
-    allow_internet_access: Option<bool>,
-}
+pub(super) const OLD_TIMEOUT: u64 = 15;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -67,81 +32,10 @@ struct TimeoutCall {
     timeout: Option<u64>,
 }
 
-pub(super) async fn create_v2(
-    Extract(state): Extract<AppState>,
-    caller: Caller,
-    body: Bytes,
-) -> Result<Response, ApiError> {
-    create(&state.e2b, &caller, read(&body)?, DEFAULT_TIMEOUT).await
-}
-
-/// Clients of this version ask for the internet in every call, whoever uses them; that is no wish, and `info` says what is.
-pub(super) async fn create_v1(
-    Extract(state): Extract<AppState>,
-    caller: Caller,
-    body: Bytes,
-) -> Result<Response, ApiError> {
-    let mut call: CreateCall = read(&body)?;
-    call.allow_internet_access = None;
-    create(&state.e2b, &caller, call, OLD_TIMEOUT).await
-}
-
-async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> Result<Response, ApiError> {
-    refuse_what_is_not_there(&call)?;
-    let timeout = call.timeout.unwrap_or(timeout);
-    let wish = Wish {
-        template: template(&call.template_id),
-        limits: limits(e2b.limits),
-        env: call.env_vars.unwrap_or_default(),
-        metadata: call.metadata.unwrap_or_default(),
-        rule: Rule::For(e2b.bounded(timeout)?),
-        longest: None,
-        pause_at_end: call.auto_pause.unwrap_or(false),
-        inputs: Vec::new(),
-        max_executions: None,
-        once: false,
-    };
-    let made = e2b.sandboxes.create(caller, wish).await?;
-    let mut response = (StatusCode::CREATED, Json(e2b.sandbox(&made.session))).into_response();
-    if let Some(rate) = made.rate {
-        rate.write(response.headers_mut());
-    }
-    Ok(response)
-}
-
-fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
-    let refused = |what: &str| Err(invalid(format!("{what} cannot be had on this server")));
-    if call.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()) {
-        return refused("a volume");
-    }
-    if call.mcp.is_some() {
-        return refused("an MCP gateway");
-    }
-    // Nothing leaves a sandbox; asking for some of it, with rules, would be a promise we do not keep.
-    if call.network.as_ref().is_some_and(|network| network.allow_out.is_some()) {
-        return refused("access to named hosts");
-    }
-    if call.allow_internet_access == Some(true) {
-        return refused("access to the internet (leave `allow_internet_access` out)");
-    }
-    Ok(())
-}
-
-/// Both of E2B's standard names mean ours.
-fn template(name: &str) -> Option<String> {
-    match name {
-        "" | "base" | "code-interpreter-v1" => None,
-        other => Some(other.to_owned()),
-    }
-}
-
-/// Here a client limits its own executions: it goes away, and the code is interrupted. The sandbox's life is the bound.
-fn limits(profile: Limits) -> Limits {
-    Limits {
-        wall: WallMillis::MAX,
-        cpu_time: CpuTimeMillis::MAX,
-        ..profile
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PauseCall {
+    memory: Option<bool>,
 }
 
 fn no_sandbox(name: &str) -> ApiError {
@@ -149,7 +43,7 @@ fn no_sandbox(name: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, message)
 }
 
-fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Ok(T::default());
     }
@@ -158,7 +52,7 @@ fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<T, ApiError
 
 impl E2b {
     /// What create and connect answer.
-    fn sandbox(&self, session: &Session) -> Value {
+    pub(super) fn sandbox(&self, session: &Session) -> Value {
         json!({
             "templateID": session.template,
             "sandboxID": session.id(),
@@ -202,7 +96,7 @@ impl E2b {
     }
 
     /// A lifetime in seconds, within what this server allows.
-    fn bounded(&self, seconds: u64) -> Result<Duration, ApiError> {
+    pub(super) fn bounded(&self, seconds: u64) -> Result<Duration, ApiError> {
         let longest = self.longest.as_secs();
         match seconds <= longest {
             true => Ok(Duration::from_secs(seconds)),
@@ -222,15 +116,23 @@ pub(super) async fn info(
     detail["domain"] = json!(state.e2b.domain);
     detail["allowInternetAccess"] = json!(false);
     let on_timeout = if session.spec.pause_at_end { "pause" } else { "kill" };
-    detail["lifecycle"] = json!({"onTimeout": on_timeout, "autoResume": false});
+    let reach = state.e2b.reach.of(session.id());
+    detail["lifecycle"] = json!({"onTimeout": on_timeout, "autoResume": reach.wakes});
+    detail["network"] = json!({"allowPublicTraffic": reach.public});
+    if let Some(host) = reach.host {
+        detail["network"]["maskRequestHost"] = json!(host);
+    }
     Ok(Json(detail))
 }
 
 pub(super) async fn list(
     Extract(state): Extract<AppState>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    Query(mut query): Query<ListQuery>,
 ) -> Result<Response, ApiError> {
+    if let Some(name) = query.template.take_if(|name| !name.is_empty()) {
+        query.template = Some(template(&name).unwrap_or_else(|| state.e2b.sandboxes.usual_template().to_owned()));
+    }
     let (sessions, next) = page(state.e2b.sandboxes.of(&caller), &query)?;
     let told: Vec<Value> = sessions.iter().map(|session| state.e2b.detail(session)).collect();
     let mut response = Json(told).into_response();
@@ -274,6 +176,8 @@ pub(super) async fn connect(
     let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
     let long = state.e2b.bounded(call.timeout.unwrap_or(DEFAULT_TIMEOUT))?;
+    // Its time first: one that was paused because its time was over would be paused again.
+    session.extend_to(long).map_err(|_| no_sandbox(&name))?;
     let status = match session.state() {
         State::Paused => {
             resume(&session, &name).await?;
@@ -281,7 +185,6 @@ pub(super) async fn connect(
         }
         State::Running | State::Ended => StatusCode::OK,
     };
-    session.extend_to(long).map_err(|_| no_sandbox(&name))?;
     state.e2b.sandboxes.adopt(&caller, session.id());
     Ok((status, Json(state.e2b.sandbox(&session))).into_response())
 }
@@ -295,8 +198,10 @@ pub(super) async fn old_resume(
     let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
     let long = state.e2b.bounded(call.timeout.unwrap_or(OLD_TIMEOUT))?;
+    if session.state() == State::Paused {
+        session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
+    }
     resume(&session, &name).await?;
-    session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
     Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
 }
 
@@ -311,8 +216,13 @@ pub(super) async fn pause(
     Extract(state): Extract<AppState>,
     caller: Caller,
     Path(name): Path<String>,
+    body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     let session = state.e2b.own(&caller, &name)?;
+    let call: PauseCall = read(&body)?;
+    if call.memory == Some(false) {
+        return Err(invalid("a pause without memory cannot be had on this server"));
+    }
     match session.pause().await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(turn_refused(&error, &name)),
@@ -380,9 +290,8 @@ pub(super) async fn network(
     body: Bytes,
 ) -> Result<StatusCode, ApiError> {
     state.e2b.own(&caller, &name)?;
-    let call: NetworkCall = read(&body)?;
-    let names_hosts = call.allow_out.is_some_and(|hosts| !hosts.is_empty());
-    match names_hosts || call.allow_internet_access == Some(true) {
+    let call: Network = read(&body)?;
+    match call.opens() {
         true => Err(invalid("access to the network cannot be had on this server")),
         false => Ok(StatusCode::NO_CONTENT),
     }

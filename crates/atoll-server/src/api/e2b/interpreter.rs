@@ -3,6 +3,7 @@
 use super::E2b;
 use super::ascii::line;
 use super::lines::{Line, Own, encode, error_line};
+use super::reach::with_names;
 use super::route::Inside;
 use crate::api::AppState;
 use crate::api::said::Said;
@@ -71,7 +72,8 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         said: Arc::clone(&said),
         control: control.clone(),
     };
-    tokio::spawn(run.go(call.code, context, call.env_vars.unwrap_or_default()));
+    let env = with_names(&run.session, call.env_vars.unwrap_or_default());
+    tokio::spawn(run.go(call.code, context, env));
     let body = Body::from_stream(futures_util::stream::unfold(
         Reading {
             said,
@@ -109,7 +111,7 @@ fn language(name: &str) -> Result<Language, Refusal> {
     match name.to_lowercase().as_str() {
         "python" | "python3" => Ok(Language::Python),
         "javascript" | "js" => Ok(Language::Javascript),
-        "typescript" | "ts" | "deno" => Ok(Language::Typescript),
+        "typescript" | "ts" | "tslab" | "deno" => Ok(Language::Typescript),
         "bash" => Ok(Language::Bash),
         "r" => Ok(Language::R),
         other => Err((

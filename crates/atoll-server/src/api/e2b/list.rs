@@ -16,7 +16,7 @@ pub(super) struct ListQuery {
     state: Option<String>,
     order: Option<String>,
     started_after: Option<String>,
-    template: Option<String>,
+    pub(super) template: Option<String>,
     next_token: Option<String>,
     limit: Option<String>,
 }

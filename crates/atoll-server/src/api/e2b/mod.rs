@@ -7,6 +7,7 @@ mod ascii;
 mod connect;
 mod control;
 mod counts;
+mod create;
 pub(crate) mod error;
 mod files;
 mod filesystem;
@@ -16,6 +17,7 @@ mod list;
 mod list_dir;
 mod ports;
 mod process;
+mod reach;
 mod route;
 mod tokens;
 mod unpack;
@@ -31,6 +33,7 @@ use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
 use counts::Counts;
 pub(crate) use ports::by_host as ports_by_host;
+use reach::Reaches;
 use std::sync::Arc;
 use std::time::Duration;
 use tokens::Tokens;
@@ -43,6 +46,7 @@ pub(crate) struct E2b {
     tokens: Tokens,
     watchers: Arc<Watchers>,
     counts: Counts,
+    reach: Reaches,
     /// Under which the names of ports are.
     domain: String,
     limits: Limits,
@@ -56,6 +60,7 @@ impl E2b {
             tokens: Tokens::new(crate::random_bytes()),
             watchers: Arc::default(),
             counts: Counts::default(),
+            reach: Reaches::default(),
             domain,
             limits,
             longest,
@@ -91,8 +96,8 @@ fn control_routes() -> Vec<Route> {
     let (get, post, put, delete) = (&Method::GET, &Method::POST, &Method::PUT, &Method::DELETE);
     use axum::routing as on;
     vec![
-        route(post, "/v2/sandboxes", run, on::post(control::create_v2)),
-        route(post, "/sandboxes", run, on::post(control::create_v1)),
+        route(post, "/v2/sandboxes", run, on::post(create::create_v2)),
+        route(post, "/sandboxes", run, on::post(create::create_v1)),
         route(get, "/v2/sandboxes", read, on::get(control::list)),
         route(get, "/sandboxes", read, on::get(control::list)),
         route(get, "/sandboxes/{id}", read, on::get(control::info)),

@@ -8,7 +8,7 @@ use atoll_core::wire::agent::Refusal;
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
@@ -25,8 +25,12 @@ const HOPS: [HeaderName; 6] = [
 
 /// Requests whose host names a port of a sandbox go there; all others go on.
 pub(crate) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    match of_host(request.headers()) {
-        Some((port, _)) if port == ENVD_PORT || port == INTERPRETER_PORT => next.run(request).await,
+    let named = of_host(request.headers()).filter(|(port, _)| ![ENVD_PORT, INTERPRETER_PORT].contains(port));
+    // Who asks whether it runs does not wake it.
+    if named.is_some() || request.uri().path() != "/health" {
+        state.e2b.wake(request.headers(), named.is_some()).await;
+    }
+    match named {
         Some((port, name)) => {
             let forwarded = forward(&state.e2b, port, &name, request).await;
             forwarded.unwrap_or_else(|error| super::error::render_port(&error, &name, port))
@@ -37,12 +41,17 @@ pub(crate) async fn by_host(State(state): State<AppState>, request: Request, nex
 
 async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
     let session = running(e2b, name).ok_or_else(lost)?;
+    if !e2b.may_reach(session.id(), request.headers()) {
+        let message = "the sandbox is not open to everybody; show its traffic access token";
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
+    }
     let _using = session.begin_use().map_err(|_| lost())?;
     let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(broken)?;
+    // Simple servers look for `Host` and `Content-Length` as they are written everywhere.
+    let mut speaks = hyper::client::conn::http1::Builder::new();
+    speaks.title_case_headers(true);
+    let (mut sender, connection) = speaks.handshake(TokioIo::new(stream)).await.map_err(broken)?;
     tokio::spawn(connection.with_upgrades());
     let upgrade = request
         .headers()
@@ -50,6 +59,9 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
         .is_some()
         .then(|| hyper::upgrade::on(&mut request));
     clean(&mut request, upgrade.is_some());
+    if let Some(host) = e2b.reach.of(session.id()).host {
+        mask(&mut request, &host, port);
+    }
     let mut answer = sender.send_request(request).await.map_err(broken)?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
@@ -85,6 +97,13 @@ fn clean(request: &mut Request, upgrade: bool) {
         .to_owned();
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
+    }
+}
+
+/// The host under which the server inside wants to be known.
+fn mask(request: &mut Request, host: &str, port: u16) {
+    if let Ok(host) = HeaderValue::from_str(&host.replace("${PORT}", &port.to_string())) {
+        request.headers_mut().insert(header::HOST, host);
     }
 }
 

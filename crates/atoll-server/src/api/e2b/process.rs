@@ -1,6 +1,7 @@
 //! `process.Process`: commands and terminals. They go on when a client disconnects; whoever comes later listens again.
 
 use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope, stream, unary};
+use super::reach::with_names;
 use super::route::{Inside, word};
 use crate::api::budget::Hold;
 use crate::api::{ApiError, ErrorCode};
@@ -115,7 +116,7 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
     argv.extend(call.process.args);
     let spec = CommandSpec {
         argv,
-        env: call.process.envs,
+        env: with_names(&inside.session, call.process.envs),
         cwd: call.process.cwd,
         stdin: call.stdin.unwrap_or(true),
         terminal,

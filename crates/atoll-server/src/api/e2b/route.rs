@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, header};
 use std::sync::Arc;
 
 pub(super) const ACCESS: &str = "x-access-token";
-const TRAFFIC: &str = "e2b-traffic-access-token";
-const ID: &str = "e2b-sandbox-id";
+pub(super) const TRAFFIC: &str = "e2b-traffic-access-token";
+pub(super) const ID: &str = "e2b-sandbox-id";
 /// Where E2B's clients expect the sandbox's own service.
 pub(super) const ENVD_PORT: u16 = 49983;
 /// And the code interpreter.

@@ -1,0 +1,122 @@
+//! How each sandbox may be reached from outside, as its maker said: by whom, under which name, and whether it wakes up.
+
+use super::E2b;
+use super::route::{ACCESS, ID, TRAFFIC, of_host, plain_id, word};
+use atoll_core::SandboxId;
+use atoll_engine::session::{Rule, Session, State};
+use axum::http::HeaderMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// Servers inside answer everybody, not only who shows a token.
+    pub(super) public: bool,
+    /// What servers inside see as their host; `${PORT}` is the port.
+    pub(super) host: Option<String>,
+    /// A request wakes it when it is paused.
+    pub(super) wakes: bool,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Self {
+            public: true,
+            host: None,
+            wakes: false,
+        }
+    }
+}
+
+/// Only those that differ from what is usual are kept.
+#[derive(Debug, Default)]
+pub(super) struct Reaches {
+    known: Mutex<HashMap<SandboxId, Reach>>,
+}
+
+impl Reaches {
+    /// Remembers one, and forgets those that are gone.
+    pub(super) fn set(&self, id: &SandboxId, reach: Reach, lives: impl Fn(&SandboxId) -> bool) {
+        if reach != Reach::default() {
+            let mut known = self.lock();
+            known.retain(|id, _| lives(id));
+            known.insert(id.clone(), reach);
+        }
+    }
+
+    pub(super) fn of(&self, id: &SandboxId) -> Reach {
+        self.lock().get(id).cloned().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Reach>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl E2b {
+    /// Whether a request may go to a server inside.
+    pub(super) fn may_reach(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
+        self.reach.of(id).public || self.shows_token(id, headers)
+    }
+
+    fn shows_token(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
+        word(headers, ACCESS).is_some_and(|shown| self.tokens.is_access(id, shown))
+            || word(headers, TRAFFIC).is_some_and(|shown| self.tokens.is_traffic(id, shown))
+    }
+
+    /// Wakes the paused sandbox that a request is for, if its maker wanted that and the request may go to it. The sandbox
+    /// then lives as long again as it was made for.
+    pub(super) async fn wake(&self, headers: &HeaderMap, port_inside: bool) {
+        let Some(session) = self.sleeper(headers) else { return };
+        let may = match port_inside {
+            true => self.may_reach(session.id(), headers),
+            false => self.shows_token(session.id(), headers),
+        };
+        if may {
+            let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
+            // Whoever comes second finds it awake.
+            if session.extend_to(long).is_ok() && session.resume().await.is_ok() {
+                tracing::debug!(sandbox = %session.id(), "a request woke a sandbox");
+            }
+        }
+    }
+
+    fn sleeper(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
+        let named = word(headers, ID).map(str::to_owned);
+        let id = plain_id(&named.or_else(|| of_host(headers).map(|(_, id)| id))?)?;
+        let session = self.sandboxes.by_id(&id)?;
+        (session.state() == State::Paused && self.reach.of(&id).wakes).then_some(session)
+    }
+}
+
+/// The variables of a call, and those by which a program knows where it runs.
+pub(super) fn with_names(session: &Session, own: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::from([
+        ("E2B_SANDBOX".to_owned(), "true".to_owned()),
+        ("E2B_SANDBOX_ID".to_owned(), session.id().to_string()),
+        ("E2B_TEMPLATE_ID".to_owned(), session.template.clone()),
+    ]);
+    all.extend(own);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let id = |n| SandboxId::from_random([n; 16]);
+        let reaches = Reaches::default();
+        let private = Reach {
+            public: false,
+            ..Reach::default()
+        };
+        reaches.set(&id(1), private.clone(), |_| true);
+        assert!(!reaches.of(&id(1)).public && reaches.of(&id(2)).public);
+        reaches.set(&id(2), private, |one| *one != id(1));
+        assert!(reaches.of(&id(1)).public && !reaches.of(&id(2)).public);
+        reaches.set(&id(3), Reach::default(), |_| true);
+        assert_eq!(reaches.lock().len(), 1);
+    }
+}
