@@ -214,7 +214,7 @@ pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
 fn make_frame(root: &Path) -> Result<(), StepError> {
     for place in PLACES
         .iter()
-        .chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll", "/root"])
+        .chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"])
     {
         fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
     }

@@ -145,11 +145,5 @@ def test_programs_know_where_they_are(sandbox, language, code):
     assert sandbox.commands.run("echo $E2B_SANDBOX", envs={"E2B_SANDBOX": "mine"}).stdout == "mine\n"
 
 
-def test_a_context_can_be_in_the_home_of_root(sandbox):
-    context = sandbox.create_code_context(cwd="/root")
-    assert sandbox.list_code_contexts()[-1].cwd == context.cwd == "/root"
-    assert sandbox.run_code("import os; os.getcwd()", context=context).text == "/root"
-
-
 def test_the_name_of_the_typescript_kernel_is_known(sandbox):
     assert sandbox.run_code("const n: number = 2\nn + 1", language="tslab").text == "3"

@@ -140,6 +140,22 @@ async fn figures_are_captured_with_and_without_show() -> Result<()> {
     place.end().await
 }
 
+/// A newer matplotlib has no `labels`; models have learned to write it.
+#[tokio::test]
+async fn a_box_plot_takes_labels_as_models_write_them() -> Result<()> {
+    let mut place = Place::new("python-data").await?;
+    let drawn = place
+        .python("import matplotlib.pyplot as plt\nplt.boxplot([[1, 2, 3], [2, 3, 4]], labels=['a', 'b']); plt.show()")
+        .await?;
+    assert_eq!(
+        (drawn.outcome, drawn.results.len()),
+        (Outcome::Ok, 1),
+        "{:?}",
+        drawn.error
+    );
+    place.end().await
+}
+
 #[tokio::test]
 async fn a_data_frame_comes_as_text_html_and_data() -> Result<()> {
     let mut place = Place::new("python-data").await?;
