@@ -1,13 +1,14 @@
 //! The contexts of a sandbox: one that is always there for each language, and those that were asked for by name.
 
 use crate::control::Control;
-use crate::engine::EngineError;
+use crate::engine::{EngineError, NODE};
 use crate::jail::{Context, Inspected, Interpreter, lock};
 use crate::lost::Lost;
 use crate::sandbox::{Choice, Sandbox};
 use crate::template::NODE_KERNEL;
 use atoll_core::{ContextId, Language};
 use serde_json::{Map, Value};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
@@ -92,9 +93,12 @@ impl Slot {
                 ];
                 Ok(program(Interpreter::Bash, &argv).await?)
             }
+            Language::Javascript | Language::Typescript if !Path::new(NODE).exists() => {
+                Err(EngineError::NoNode(self.language))
+            }
             Language::Javascript | Language::Typescript => {
                 let argv = [
-                    "/usr/bin/node",
+                    NODE,
                     "--no-warnings",
                     // Code that is cut off in a callback leaves the stack in disorder; the kernel mends it.
                     "--no-force-async-hooks-checks",

@@ -46,11 +46,16 @@ pub enum EngineError {
     Interrupted,
     #[error("language `{0}` is planned, not there yet; the jail runs python, javascript, typescript and bash")]
     Language(atoll_core::Language),
+    #[error("language `{0}` runs on the machine's Node, and there is none at {NODE}")]
+    NoNode(atoll_core::Language),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),
     #[error("a sandbox keeps at most {0} contexts; remove one first")]
     TooManyContexts(usize),
 }
+
+/// Templates with the base `host` see the host's programs.
+pub(crate) const NODE: &str = "/usr/bin/node";
 
 /// The one template that an engine has open.
 const TEMPLATE: u32 = 0;

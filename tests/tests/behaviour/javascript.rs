@@ -170,3 +170,24 @@ async fn what_fails_between_cells_is_told_and_harms_nothing() -> Result<()> {
     assert_eq!(js(&mut place, "kept").await?.results[0].data["text/plain"], "1");
     place.end().await
 }
+
+/// On a machine whose `/usr/bin` has no Node: a layer over it, for one command only.
+#[test]
+fn without_node_the_answer_says_what_to_install() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let script = "mkdir $DIR/up $DIR/work && mount -t overlay overlay -o lowerdir=/usr/bin,upperdir=$DIR/up,workdir=$DIR/work /usr/bin \
+                  && rm /usr/bin/node && exec \"$0\" run --lang typescript -c 1";
+    let mut hidden = std::process::Command::new("unshare");
+    hidden.args(["-m", "sh", "-c", script]).arg(atoll_tests::binary());
+    hidden.env("DIR", dir.path()).env("ATOLL_HOME", atoll_tests::home());
+    let ran = atoll_tests::run_command(&mut hidden)?;
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (
+            Some(5),
+            "error: language `typescript` runs on the machine's Node, and there is none at /usr/bin/node\n\n\
+             hint: apt-get install nodejs\n"
+        )
+    );
+    Ok(())
+}

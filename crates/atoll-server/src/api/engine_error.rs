@@ -22,6 +22,7 @@ impl From<EngineError> for ApiError {
             EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => {
                 Self::new(ErrorCode::InvalidRequest, error.to_string())
             }
+            EngineError::NoNode(_) => Self::new(ErrorCode::NotSupported, error.to_string()),
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),

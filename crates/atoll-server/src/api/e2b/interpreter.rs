@@ -193,7 +193,9 @@ impl Run {
 
 fn failure(error: &EngineError) -> CodeError {
     let value = match error {
-        EngineError::Language(_) | EngineError::NoContext(_) | EngineError::Interrupted => error.to_string(),
+        EngineError::Language(_) | EngineError::NoNode(_) | EngineError::NoContext(_) | EngineError::Interrupted => {
+            error.to_string()
+        }
         _ => "the sandbox could not run the code".to_owned(),
     };
     CodeError {
@@ -231,7 +233,7 @@ fn refuse(error: &EngineError) -> Refusal {
         EngineError::NoContext(id) => no_context(id),
         EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message.clone()),
         EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-        EngineError::Language(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        EngineError::Language(_) | EngineError::NoNode(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         _ => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "the sandbox could not do it".to_owned(),
