@@ -10,6 +10,8 @@ use std::ops::Index;
 
 /// A value has a handful of forms. More than this many are not taken.
 const MOST_FORMS: usize = 100;
+/// Readers of JSON take 128 levels; an answer has some of its own around a form.
+const MOST_DEEP: usize = 100;
 
 /// One form of a value.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ impl Form {
     /// Its length as JSON.
     pub fn json_length(&self) -> u64 {
         match self {
-            Self::Text(text) => serde_json::to_string(text).map_or(u64::MAX, |json| json.len() as u64),
+            Self::Text(text) => length_of(text),
             Self::Json(json) => json.get().len() as u64,
         }
     }
@@ -69,14 +71,49 @@ impl Serialize for Form {
 
 impl<'de> Deserialize<'de> for Form {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut json = Vec::new();
-        serde_transcode::transcode(deserializer, &mut serde_json::Serializer::new(&mut json))
-            .map_err(D::Error::custom)?;
-        let read = match json.first() {
-            Some(b'"') => serde_json::from_slice(&json).map(Self::Text),
-            _ => serde_json::from_slice(&json).map(Self::Json),
-        };
-        read.map_err(D::Error::custom)
+        let copied = serde_json::value::to_raw_value(&serde_transcode::Transcoder::new(deserializer));
+        let json = copied.map_err(D::Error::custom)?;
+        match json.get() {
+            text if text.starts_with('"') => serde_json::from_str(text).map(Self::Text).map_err(D::Error::custom),
+            value if depth(value) > MOST_DEEP => Err(D::Error::custom("nested too deep")),
+            _ => Ok(Self::Json(json)),
+        }
+    }
+}
+
+/// How many lists and objects lie in each other.
+fn depth(json: &str) -> usize {
+    let (mut now, mut most, mut quoted, mut escaped) = (0usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = quoted,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => now += 1,
+            b']' | b'}' if !quoted => now -= 1,
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
+}
+
+/// Of a value as JSON, without making it.
+pub fn length_of(value: &(impl Serialize + ?Sized)) -> u64 {
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(u64::MAX, |()| count.0)
+}
+
+struct Count(u64);
+
+impl std::io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
@@ -189,7 +226,9 @@ mod tests {
     #[test]
     fn what_no_reader_would_take_is_refused() {
         let many: Vec<String> = (0..=MOST_FORMS).map(|at| format!("\"{at}\":0")).collect();
-        let deep = format!("{{\"a\":{}0{}}}", "[".repeat(200), "]".repeat(200));
+        let nested = |levels: usize| format!("{{\"a\":{}\"]]\\\"]\"{}}}", "[".repeat(levels), "]".repeat(levels));
+        let deep = nested(MOST_DEEP + 1);
+        assert!(read(&nested(MOST_DEEP)).is_ok());
         let bad = [
             "{\"a\":\"\\ud800\"}",
             "{\"a\":1e999}",

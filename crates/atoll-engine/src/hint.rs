@@ -5,8 +5,6 @@ use crate::execute::{Ended, limit_in_words};
 use atoll_core::execution::{CodeError, Hint};
 use atoll_core::{Limits, Outcome};
 
-const MORE_MEMORY: &str = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
-
 const INPUTS: &str = "/data/input/";
 /// How interpreters, shells and libraries say that there is no such file.
 const NOT_THERE: [&str; 5] = [
@@ -25,6 +23,7 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
         .or_else(|| of_room(ended, limits))
         .or_else(|| of_open_files(ended, limits))
         .or_else(|| of_input(ended, inputs))
+        .or_else(|| of_words(ended))
         .or_else(|| of_network(ended.error.as_ref()?))
 }
 
@@ -33,15 +32,29 @@ fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let (refused, instead) = match ended.outcome {
         Outcome::Timeout => (
             "more time",
-            "do less at once, or ask for more with `limits.wall_ms` or `profile` `data`",
+            more("do less at once", "wall_ms", limits.wall < Limits::DATA.wall),
         ),
         Outcome::CpuLimit => (
             "more processor time",
-            "do less at once, or ask for more with `limits.cpu_time_ms` or `profile` `data`",
+            more(
+                "do less at once",
+                "cpu_time_ms",
+                limits.cpu_time < Limits::DATA.cpu_time,
+            ),
         ),
-        _ => ("more memory", MORE_MEMORY),
+        _ => ("more memory", more_memory(limits)),
     };
-    Some(hint(refused, &rule, instead))
+    Some(hint(refused, &rule, &instead))
+}
+
+/// What to do by oneself, or which field to ask with; the large profile only where it has more.
+fn more(less: &str, field: &str, profile: bool) -> String {
+    let profile = if profile { " or `profile` `data`" } else { "" };
+    format!("{less}, or ask for more with `limits.{field}`{profile}")
+}
+
+fn more_memory(limits: &Limits) -> String {
+    more("work in pieces", "memory_bytes", limits.memory < Limits::DATA.memory)
 }
 
 /// The kernel ended a process that the code had started, or an allocation failed; the interpreter lives.
@@ -55,7 +68,7 @@ fn of_memory(ended: &Ended, limits: &Limits) -> Option<Hint> {
     Some(hint(
         refused,
         &limit_in_words(Outcome::MemoryLimit, limits)?,
-        MORE_MEMORY,
+        &more_memory(limits),
     ))
 }
 
@@ -71,16 +84,20 @@ fn of_processes(ended: &Ended, limits: &Limits) -> Option<Hint> {
     Some(hint(
         "another process or thread",
         &rule,
-        "use fewer workers, or ask for more with `limits.processes` or `profile` `data`",
+        &more(
+            "use fewer workers",
+            "processes",
+            limits.processes < Limits::DATA.processes,
+        ),
     ))
 }
 
 fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
-    let instead = "remove files, or ask for more with `limits.scratch_bytes` or `profile` `data`";
+    let instead = more("remove files", "scratch_bytes", limits.scratch < Limits::DATA.scratch);
     ended
         .scratch_is_full
-        .then(|| hint("more room for files", &rule, instead))
+        .then(|| hint("more room for files", &rule, &instead))
 }
 
 fn of_open_files(ended: &Ended, limits: &Limits) -> Option<Hint> {
@@ -95,13 +112,19 @@ fn of_input(ended: &Ended, inputs: &[String]) -> Option<Hint> {
     let error = ended.error.as_ref().map_or("", |error| error.value.as_str());
     let complaint = [error, ended.stderr.as_str()]
         .into_iter()
-        .flat_map(str::lines)
+        .flat_map(|text| beginning(text).lines())
         .find(|line| NOT_THERE.iter().any(|words| line.contains(words)))?;
     let meant = |name: &&String| names(complaint, name) && !complaint.contains(&format!("{INPUTS}{name}"));
     let name = inputs.iter().filter(meant).max_by_key(|name| name.len())?;
     let refused = format!("`{name}` in the working directory");
     let instead = format!("`{name}` is at `{INPUTS}{name}`");
     Some(hint(&refused, "inputs are in /data/input", &instead))
+}
+
+/// Enough of a complaint: it may be as long as its program likes.
+fn beginning(text: &str) -> &str {
+    const ENOUGH: usize = 4096;
+    text.get(..text.floor_char_boundary(ENOUGH)).unwrap_or_default()
 }
 
 /// Whether the name is in the line, and not as a piece of another one.
@@ -121,6 +144,29 @@ fn of_network(error: &CodeError) -> Option<Hint> {
         || error.value.contains("Name or service not known");
     let instead = "give the data as a file, in `inputs`";
     said.then(|| hint("the network", "net: none", instead))
+}
+
+/// What the program itself says when it meets a wall that needs no limit.
+fn of_words(ended: &Ended) -> Option<Hint> {
+    let error = ended.error.as_ref()?;
+    match error.name.as_str() {
+        "ModuleNotFoundError" => Some(hint(
+            "a package that the template does not have",
+            "packages: those of the template",
+            "use what is there, or a template that has it; nothing can be installed inside",
+        )),
+        "FileNotFoundError" => Some(hint(
+            "a file that is not in the sandbox",
+            "files: none of yours but the inputs",
+            "give it in `inputs`; it is then below /data/input",
+        )),
+        _ if error.value.contains("Read-only file system") => Some(hint(
+            "to write there",
+            "files: read-only but for /data/output, /home/user and /tmp",
+            "write to /data/output, which comes back, or to /tmp",
+        )),
+        _ => None,
+    }
 }
 
 /// The line of code where an error came up.

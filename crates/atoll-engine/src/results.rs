@@ -2,7 +2,7 @@
 //! process and no stream; `execute` calls it with what the interpreter said, which is hostile.
 
 use atoll_core::execution::RichResult;
-use atoll_core::form::Form;
+use atoll_core::form::{Form, length_of};
 
 /// More results than this are left out: each costs more memory than its bytes.
 const MOST_RESULTS: usize = 10_000;
@@ -166,7 +166,7 @@ fn beginning(form: &Form, name: &str, room: u64) -> Option<Form> {
 
 fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
     let id = display_id.map_or(0, str::len);
-    serde_json::to_vec(result).map_or(u64::MAX, |bytes| (bytes.len() + id) as u64)
+    length_of(result).saturating_add(id as u64)
 }
 
 #[cfg(test)]

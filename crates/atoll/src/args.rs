@@ -66,9 +66,10 @@ pub(crate) struct RunArgs {
         allow_hyphen_values = true
     )]
     pub(crate) code: Option<String>,
-    /// python, bash, or javascript and typescript where the machine has Node; r is planned
-    #[arg(long, default_value = "python")]
-    pub(crate) lang: String,
+    /// python, bash, or javascript and typescript where the machine has Node; r is planned [default: as the file's name ends,
+    /// else python]
+    #[arg(long)]
+    pub(crate) lang: Option<String>,
     /// auto or jail; wasm, container, gvisor and microvm are planned
     #[arg(long, default_value = "auto")]
     pub(crate) tier: String,

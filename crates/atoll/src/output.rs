@@ -113,12 +113,17 @@ pub(crate) fn note(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).ok();
 }
 
+/// Changes the direction or the line of what follows.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Control characters made visible, line ends and tabs kept: output cannot steer a terminal.
 pub(crate) fn visible(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\t' => c.to_string(),
-            c if c.is_control() => c.escape_default().to_string(),
+            c if c.is_control() || turns_text(c) => c.escape_default().to_string(),
             c => c.to_string(),
         })
         .collect()

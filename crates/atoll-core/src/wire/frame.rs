@@ -43,6 +43,24 @@ impl FrameReader {
         self.bound = bound;
     }
 
+    /// Bytes of a frame that is not whole yet.
+    pub fn held(&self) -> usize {
+        match &self.state {
+            State::Body { body, .. } => body.len(),
+            State::Header | State::Skip { .. } => 0,
+        }
+    }
+
+    /// Gives up the frame that is not whole yet: the rest of it is skipped.
+    pub fn give_up(&mut self) {
+        if let State::Body { wanted, body } = &self.state {
+            self.state = State::Skip {
+                wanted: *wanted,
+                left: *wanted - body.len(),
+            };
+        }
+    }
+
     /// Takes in `bytes` and returns every frame that they complete.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
@@ -139,6 +157,19 @@ mod tests {
             got.extend(reader.feed(piece));
         }
         assert_eq!(got, [Frame::Skipped { bytes: 1_000_000 }, Frame::Whole(b"ok".to_vec())]);
+    }
+
+    #[test]
+    fn a_frame_that_is_given_up_is_skipped_and_the_stream_goes_on() {
+        let mut reader = FrameReader::new(100);
+        let stream = [encode(b"0123456789").unwrap(), encode(b"ok").unwrap()].concat();
+        assert_eq!((reader.feed(&stream[..9]), reader.held()), (Vec::new(), 5));
+        reader.give_up();
+        assert_eq!(reader.held(), 0);
+        let rest = reader.feed(&stream[9..]);
+        assert_eq!(rest, [Frame::Skipped { bytes: 10 }, Frame::Whole(b"ok".to_vec())]);
+        reader.give_up();
+        assert_eq!(reader.feed(&encode(b"x").unwrap()), [Frame::Whole(b"x".to_vec())]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod lines;
 mod link;
 mod mailbox;
 mod sandbox;
+mod share;
 mod start;
 
 pub(crate) use agent::{Agent, Asked};

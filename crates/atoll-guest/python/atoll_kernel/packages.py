@@ -13,7 +13,7 @@ from importlib import metadata
 
 REFUSED = (
     "ERROR: `{name}` is not in this template, and nothing can be installed inside a sandbox. "
-    "Use what is there, or run with a template that has it (`--template`)."
+    "Use what is there, or a template that has it."
 )
 
 _INSTALL = re.compile(r"(\S*python[\d.]* -m |uv )?pip[\d.]* install ")

@@ -21,7 +21,7 @@ from atoll_kernel import order
 FIRST_SPARE_FD = 100
 NO_INPUT = (
     "input() is not available here: the code runs without a person at the keyboard; "
-    "pass values in the code, by --env or as an input file"
+    "pass values in the code, in the environment or as an input file"
 )
 
 _NAMES = {1: "stdout", 2: "stderr"}

@@ -133,6 +133,9 @@ pub(crate) fn build(routes: Vec<Route>, state: &AppState) -> Router<AppState> {
 
 async fn authorise(State((state, access)): State<(AppState, Access)>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
+    if let (Presented::Key(secret), false) = (presented(&parts.headers), matches!(access, Access::Open)) {
+        state.keys.look_again(secret, &state.store).await;
+    }
     match find_caller(&state, access, &parts) {
         Ok(Some(caller)) => {
             if let Some(notes) = parts.extensions.get::<RequestNotes>() {

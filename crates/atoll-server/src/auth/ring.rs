@@ -9,7 +9,7 @@ use crate::store::{KeyRecord, Store, StoreError};
 use atoll_core::KeyId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How often the store is asked; a revoked key is refused well within a second.
@@ -77,6 +77,8 @@ fn prefix(digest: &Digest) -> [u8; 8] {
 pub struct KeyRing {
     table: watch::Sender<Arc<KeyTable>>,
     used: Arc<Mutex<HashMap<KeyId, Timestamp>>>,
+    /// When the store was last asked because of a key that nobody knew.
+    looked: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 impl KeyRing {
@@ -86,6 +88,7 @@ impl KeyRing {
         Ok(Self {
             table: watch::Sender::new(Arc::new(table)),
             used: Arc::default(),
+            looked: Arc::default(),
         })
     }
 
@@ -101,6 +104,22 @@ impl KeyRing {
             quotas: entry.quotas,
             keys: Some(self.table.subscribe()),
         })
+    }
+
+    /// A key that was made a moment ago is valid already: before a secret is refused the store is asked. One question
+    /// answers all who came before it, so strangers cannot make more of them than one at a time.
+    pub(crate) async fn look_again(&self, secret: &[u8], store: &Store) {
+        let asked = Instant::now();
+        if self.table.borrow().find(&Digest::of(secret)).is_some() {
+            return;
+        }
+        let mut looked = self.looked.lock().await;
+        if looked.is_none_or(|at| at < asked) {
+            *looked = Some(Instant::now());
+            if let Err(error) = self.refresh(store).await {
+                tracing::error!(error = %crate::chain(&error), "keys cannot be read again; the known ones stay valid");
+            }
+        }
     }
 
     /// Takes over what has changed in the store.

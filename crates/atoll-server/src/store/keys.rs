@@ -35,7 +35,7 @@ const COLUMNS: &str = "id, name, tenant, digest, scopes, quotas, created, revoke
 
 impl Store {
     pub async fn create_key(&self, new: NewKey) -> Result<KeyRecord, StoreError> {
-        self.writer.run(move |connection| insert(connection, new)).await
+        self.flushed.run(move |connection| insert(connection, new)).await
     }
 
     /// Makes this key if the store has none at all, revoked ones included.
@@ -48,7 +48,7 @@ impl Store {
                 insert(connection, new).map(Some)
             }
         };
-        self.writer.run(work).await
+        self.flushed.run(work).await
     }
 
     /// All keys, oldest first, revoked ones included.
@@ -64,7 +64,7 @@ impl Store {
             connection.execute(sql, params![id.as_str(), now.millis()])?;
             find(connection, &id)
         };
-        self.writer.run(work).await
+        self.flushed.run(work).await
     }
 
     pub(crate) async fn note_keys_used(&self, used: Vec<(KeyId, Timestamp)>) -> Result<(), StoreError> {

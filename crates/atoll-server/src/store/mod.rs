@@ -1,7 +1,8 @@
 //! What outlives the server: keys, records of sandboxes, usage. One SQLite file in the data directory.
 //!
-//! A write is answered after it was committed and flushed (WAL, `synchronous = FULL`): what was acknowledged survives
-//! SIGKILL and loss of power. `atoll keys` opens the same file while a server runs.
+//! A write is answered after it was committed (WAL): what was acknowledged survives SIGKILL. Writes of keys are flushed to
+//! the disk as well, so they survive loss of power; sandboxes do not, and their records need not: a flush for each would be
+//! most of the time that making one takes. `atoll keys` opens the same file while a server runs.
 
 mod error;
 mod keys;
@@ -24,10 +25,12 @@ use std::time::Duration;
 /// Another process that writes holds the file for milliseconds; more than this is a fault.
 const BUSY: Duration = Duration::from_secs(10);
 
-/// A handle; all copies use the same two threads.
+/// A handle; all copies use the same three threads.
 #[derive(Clone, Debug)]
 pub struct Store {
     writer: Lane,
+    /// For what must survive loss of power.
+    flushed: Lane,
     reader: Lane,
 }
 
@@ -40,11 +43,12 @@ impl Store {
     /// Opens the store, makes it if there is none, and brings it to this version. Blocks.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         prepare_place(path).map_err(StoreError::Place)?;
-        let writer = connect(path)?;
-        let reader = connect(path)?;
+        let (writer, flushed, reader) = (connect(path)?, connect(path)?, connect(path)?);
+        writer.pragma_update(None, "synchronous", "normal")?;
         reader.pragma_update(None, "query_only", true)?;
         Ok(Self {
             writer: Lane::start(writer, LaneKind::Writer)?,
+            flushed: Lane::start(flushed, LaneKind::Writer)?,
             reader: Lane::start(reader, LaneKind::Reader)?,
         })
     }

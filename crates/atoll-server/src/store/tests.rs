@@ -75,7 +75,7 @@ async fn another_process_can_revoke_and_the_ring_hears_of_it() {
     let secret = SecretKey::generate();
     let key = other.create_key(new_key(secret.digest())).await.unwrap();
     assert!(ring.find(secret.reveal().as_bytes()).is_none());
-    ring.refresh(&store).await.unwrap();
+    ring.look_again(secret.reveal().as_bytes(), &store).await;
     let caller = ring.find(secret.reveal().as_bytes()).unwrap();
     assert_eq!((&caller.key_id, &*caller.tenant), (&key.id, "team"));
     let revoked = other.revoke_key(key.id.clone()).await.unwrap().unwrap();

@@ -20,6 +20,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
+/// As long as a name of a host may be.
+const LONGEST_HOST: usize = 255;
+
 /// What clients send. Fields that are not here are of no meaning here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -182,7 +185,7 @@ fn reach(call: &CreateCall) -> Result<Reach, ApiError> {
 }
 
 fn checked_host(text: &str) -> Result<String, ApiError> {
-    match !text.is_empty() && HeaderValue::from_str(text).is_ok() {
+    match (1..=LONGEST_HOST).contains(&text.len()) && HeaderValue::from_str(text).is_ok() {
         true => Ok(text.to_owned()),
         false => Err(invalid("`maskRequestHost` is not the name of a host")),
     }
@@ -242,7 +245,9 @@ mod tests {
         let found = reach(&call(&network)).unwrap();
         assert_eq!((found.public, found.host.as_deref()), (false, Some("a.b:${PORT}")));
         assert!(reach(&call(&json!({}))).unwrap().public);
-        assert!(reach(&call(&json!({"network": {"maskRequestHost": "a\nb"}}))).is_err());
+        for bad in ["a\nb", "", &"a".repeat(256)] {
+            assert!(reach(&call(&json!({"network": {"maskRequestHost": bad}}))).is_err());
+        }
         assert!(read::<CreateCall>(br#"{"network": {"allowPublicTraffic": "no"}}"#).is_err());
     }
 }

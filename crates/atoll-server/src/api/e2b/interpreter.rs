@@ -175,14 +175,14 @@ impl Run {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
             Ok(_) | Err(SessionError::Refused(_)) => self.said.say(Own::Lost),
-            Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error))),
+            Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error), None)),
         }
         self.said.say(Own::End);
     }
 
     fn finish(&self, execution: &Execution) {
         if let Some(error) = &execution.error {
-            self.said.say(error_line(error));
+            self.said.say(error_line(error, execution.hint.as_ref()));
         }
         let count = self.e2b.counts.next(&execution.context_id);
         let said = json!({"type": "number_of_executions", "execution_count": count});

@@ -4,7 +4,7 @@ use super::ascii::line;
 use super::connect::Broken;
 use crate::api::said::Item;
 use crate::clock::Timestamp;
-use atoll_core::execution::{CodeError, RichResult};
+use atoll_core::execution::{CodeError, Hint, RichResult};
 use atoll_core::form::Form;
 use axum::body::Bytes;
 use serde::ser::SerializeMap;
@@ -40,11 +40,18 @@ pub(super) fn encode(item: Item<Own>) -> Option<Line> {
     })
 }
 
-pub(super) fn error_line(error: &CodeError) -> Own {
-    let traceback = match error.traceback.is_empty() {
+/// Its clients know no hints: what was refused and what to do instead is below the traceback.
+pub(super) fn error_line(error: &CodeError, hint: Option<&Hint>) -> Own {
+    let mut traceback = match error.traceback.is_empty() {
         true => format!("{}: {}", error.name, error.value),
         false => error.traceback.join("\n"),
     };
+    if let Some(hint) = hint {
+        traceback.push_str(&format!(
+            "\nnote: refused: {} ({}); {}",
+            hint.refused, hint.rule, hint.instead
+        ));
+    }
     Own::Line(json!({"type": "error", "name": error.name, "value": error.value, "traceback": traceback}))
 }
 
@@ -123,6 +130,26 @@ mod tests {
         );
         assert_eq!((&told["data"], &told["type"]), (&json!({"é": [1]}), &json!("result")));
         assert_eq!((&told["is_main_result"], told.get("chart")), (&json!(true), None));
+    }
+
+    #[test]
+    fn a_hint_is_below_the_traceback() {
+        let error = CodeError {
+            name: "gaierror".to_owned(),
+            value: "no".to_owned(),
+            traceback: vec!["a".to_owned(), "b".to_owned()],
+        };
+        let hint = Hint {
+            refused: "the network".to_owned(),
+            rule: "net: none".to_owned(),
+            instead: "give a file".to_owned(),
+        };
+        let told = read(Item::Own(error_line(&error, Some(&hint))));
+        assert_eq!(
+            told["traceback"],
+            "a\nb\nnote: refused: the network (net: none); give a file"
+        );
+        assert_eq!(read(Item::Own(error_line(&error, None)))["traceback"], "a\nb");
     }
 
     #[test]

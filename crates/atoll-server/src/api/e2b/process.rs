@@ -4,12 +4,13 @@ use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope,
 use super::reach::with_names;
 use super::route::{Inside, word};
 use crate::api::budget::Hold;
-use crate::api::{ApiError, ErrorCode};
+use crate::api::{ApiError, AppState, ErrorCode};
 use atoll_core::wire::agent::TerminalSize;
 use atoll_engine::session::Session;
 use atoll_engine::{Command, CommandEnd, CommandEvent, CommandSpec, Listener};
 use axum::Json;
 use axum::body::{Body, Bytes};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use base64::Engine as _;
@@ -89,8 +90,13 @@ struct Input {
 
 type Answer = Result<Json<Value>, ApiError>;
 
-pub(super) async fn start(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
-    match begin(&inside, &headers, &body).await {
+pub(super) async fn start(State(state): State<AppState>, inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
+    let may = state.sandboxes.check_day_of(inside.session.id());
+    let begun = match may {
+        Ok(()) => begin(&inside, &headers, &body).await,
+        Err(used_up) => Err(used_up),
+    };
+    match begun {
         Ok((followed, command)) => follow(followed, &command, keepalive(&headers)),
         Err(error) => failed_stream(error),
     }

@@ -54,9 +54,10 @@ impl Reaches {
 }
 
 impl E2b {
-    /// Whether a request may go to a server inside.
+    /// Whether a request may go to a server inside. Nobody reaches one whose maker's key was revoked.
     pub(super) fn may_reach(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
-        self.reach.of(id).public || self.shows_token(id, headers)
+        let revoked = self.sandboxes.owner(id).is_some_and(|owner| owner.is_revoked());
+        !revoked && (self.reach.of(id).public || self.shows_token(id, headers))
     }
 
     fn shows_token(&self, id: &SandboxId, headers: &HeaderMap) -> bool {

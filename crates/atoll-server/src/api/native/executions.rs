@@ -38,6 +38,7 @@ pub(crate) async fn run(
 ) -> Result<Response, ApiError> {
     let session = live(&state, &caller, &id).await?;
     state.sandboxes.check_day(&caller)?;
+    state.sandboxes.check_day_of(session.id())?;
     let context = choose(&call, &session)?;
     let job = Job {
         state: state.clone(),

@@ -2,40 +2,54 @@
 
 use atoll_core::execution::Hint;
 
-/// By how a rule begins.
-const INSTEAD: &[(&str, &str, &str)] = &[
-    (
-        "memory_limit:",
-        "`limits.memory_bytes` or `profile` `data`",
-        "`--memory` or `--profile data`",
-    ),
-    (
-        "timeout:",
-        "`limits.wall_ms` or `profile` `data`",
-        "`--timeout` or `--profile data`",
-    ),
-    (
-        "cpu_limit:",
-        "`limits.cpu_time_ms` or `profile` `data`",
-        "`--profile data`",
-    ),
-    (
-        "processes:",
-        "`limits.processes` or `profile` `data`",
-        "`--profile data`",
-    ),
-    (
-        "scratch disk:",
-        "`limits.scratch_bytes` or `profile` `data`",
-        "`--profile data`",
-    ),
+/// By how a rule begins: what the API calls it, and the flag.
+const FLAGS: &[(&str, &str, &str)] = &[
+    ("memory_limit:", "`limits.memory_bytes`", "`--memory`"),
+    ("timeout:", "`limits.wall_ms`", "`--timeout`"),
     ("net:", "in `inputs`", "with `--in`"),
+    ("files:", "in `inputs`", "with `--in`"),
+];
+const FIELD_OR_PROFILE: [(&str, &str); 3] = [
+    ("`limits.cpu_time_ms` or `profile`", "`profile`"),
+    ("`limits.processes` or `profile`", "`profile`"),
+    ("`limits.scratch_bytes` or `profile`", "`profile`"),
 ];
 
 /// A rule that is not known here keeps its words: a server may be newer.
 pub(super) fn put(hint: &mut Hint) {
-    let known = INSTEAD.iter().find(|(rule, ..)| hint.rule.starts_with(rule));
-    if let Some((_, field, flag)) = known {
+    if let Some((_, field, flag)) = FLAGS.iter().find(|(rule, ..)| hint.rule.starts_with(rule)) {
         hint.instead = hint.instead.replace(field, flag);
+    }
+    for (both, profile) in FIELD_OR_PROFILE {
+        hint.instead = hint.instead.replace(both, profile);
+    }
+    hint.instead = hint.instead.replace("`profile` `data`", "`--profile data`");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(rule: &str, instead: &str) -> String {
+        let mut hint = Hint {
+            refused: String::new(),
+            rule: rule.to_owned(),
+            instead: instead.to_owned(),
+        };
+        put(&mut hint);
+        hint.instead
+    }
+
+    #[test]
+    fn fields_become_flags() {
+        let more = "ask for more with `limits.wall_ms` or `profile` `data`";
+        assert_eq!(
+            said("timeout: 1 s", more),
+            "ask for more with `--timeout` or `--profile data`"
+        );
+        let more = "ask for more with `limits.processes` or `profile` `data`";
+        assert_eq!(said("processes: 5", more), "ask for more with `--profile data`");
+        assert_eq!(said("net: none", "give it in `inputs`"), "give it with `--in`");
+        assert_eq!(said("new: 1", "`limits.new`"), "`limits.new`");
     }
 }

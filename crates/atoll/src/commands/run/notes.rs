@@ -13,7 +13,9 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
     if let Some(hint) = &execution.hint {
         text.push_str(&format!(
             "refused: {} ({})\n\nhint: {}\n",
-            hint.refused, hint.rule, hint.instead
+            visible(&hint.refused),
+            visible(&hint.rule),
+            visible(&hint.instead)
         ));
     }
     let cut = execution.truncated;

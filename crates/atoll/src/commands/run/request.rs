@@ -34,7 +34,7 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn read(args: RunArgs) -> Result<Self, Failure> {
         refuse_planned(&args)?;
-        let language = word::<Language>(&args.lang)?;
+        let language = language(&args)?;
         if language == Language::R {
             return Err(Failure::usage(format!(
                 "language is planned, not there yet: `{language}`; use python, javascript, typescript or bash"
@@ -149,6 +149,27 @@ fn variable(pair: &str) -> Result<(String, String), Failure> {
     match pair.split_once('=') {
         Some((name, value)) if !name.is_empty() && !pair.contains('\0') => Ok((name.to_owned(), value.to_owned())),
         _ => Err(Failure::usage(format!("`--env` takes NAME=VALUE, not {pair:?}"))),
+    }
+}
+
+/// As asked for, else as the name of the file ends.
+fn language(args: &RunArgs) -> Result<Language, Failure> {
+    if let Some(lang) = &args.lang {
+        return word(lang);
+    }
+    let end = args
+        .file
+        .as_deref()
+        .and_then(Path::extension)
+        .and_then(|end| end.to_str());
+    match end.unwrap_or_default().to_ascii_lowercase().as_str() {
+        "sh" | "bash" => Ok(Language::Bash),
+        "js" | "mjs" | "cjs" => Ok(Language::Javascript),
+        "ts" | "mts" | "cts" => Ok(Language::Typescript),
+        "ipynb" => Err(Failure::usage(
+            "a notebook is not code: turn it into a script first, with `jupyter nbconvert --to script`",
+        )),
+        _ => Ok(Language::Python),
     }
 }
 
