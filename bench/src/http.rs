@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const COUNT: usize = 100;
 const FILE_MIB: usize = 1024;
 const BURST: usize = 100;
+/// A pool that does not grow: what is left after a load can be compared with what was there before.
+const STEADY: [&str; 4] = ["--pool-min", "8", "--pool-max", "8"];
 
 fn since(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1000.0
@@ -247,7 +249,7 @@ pub(crate) fn sdk() -> Result<Vec<Row>> {
 /// 200 live, 50 clients, two minutes.
 pub(crate) fn load() -> Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
-    let server = load::server(home.path(), "python-data", 300, &[])?;
+    let server = load::server(home.path(), "python-data", 300, &STEADY)?;
     load::round(&server, PANDAS)?;
     let alone = Series::of(times(COUNT, || load::round(&server, PANDAS).map(drop))?).p50();
     let sandbox = create(&server, &server.key, json!({}))?;
@@ -283,7 +285,7 @@ pub(crate) fn load() -> Result<Vec<Row>> {
 /// the end.
 pub(crate) fn soak() -> Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
-    let server = load::server(home.path(), "python-min", 60, &[])?;
+    let server = load::server(home.path(), "python-min", 60, &STEADY)?;
     let part = |rounds: usize| Load {
         live: 1,
         clients: 4,

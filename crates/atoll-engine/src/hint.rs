@@ -238,6 +238,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_large_profile_is_named_where_it_has_more() {
+        let both = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        assert_eq!(more_memory(&Limits::SMALL), both);
+        let field = "work in pieces, or ask for more with `limits.memory_bytes`";
+        assert_eq!(more_memory(&Limits::DATA), field);
+    }
+
+    #[test]
     fn signals_have_their_names() {
         let named = [9, 11, 14, 31, 40].map(|number| signal_name(Some(number)));
         let expected = [

@@ -97,14 +97,54 @@ fn an_input_that_is_looked_for_in_the_wrong_place_is_pointed_at() -> Result<()> 
             "{code}"
         );
     }
-    for code in [
-        "open('other.csv')",
-        "open('/data/input/sales.csv2')",
-        "raise ValueError('sales.csv')",
+    for (code, instead) in [
+        ("open('other.csv')", Some("give it with `--in`; it is then below /data/input")),
+        (
+            "open('/data/input/sales.csv2')",
+            Some("give it with `--in`; it is then below /data/input"),
+        ),
+        ("raise ValueError('sales.csv')", None),
     ] {
         let answer = run_json(&["--template", "python-min", "--in", input, "-c", code])?;
-        assert_eq!(answer.hint, None, "{code}");
+        assert_eq!(answer.hint.map(|hint| hint.instead).as_deref(), instead, "{code}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_wall_that_needs_no_limit_has_a_hint() -> Result<()> {
+    for (code, rule) in [
+        ("import lightgbm", "packages: those of the template"),
+        (
+            "open('/etc/x', 'w')",
+            "files: read-only but for /data/output, /home/user and /tmp",
+        ),
+    ] {
+        let answer = run_json(&["--template", "python-min", "-c", code])?;
+        assert_eq!(answer.hint.map(|hint| hint.rule).as_deref(), Some(rule), "{code}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_name_of_a_file_tells_its_language() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for (name, code, says) in [
+        ("a.sh", "echo $((6 * 7))", "42\n"),
+        ("a.js", "console.log([6, 7].map(n => n * 1).join())", "6,7\n"),
+        ("a.ts", "const n: number = 42; console.log(n)", "42\n"),
+        ("a.py", "print(6 * 7)", "42\n"),
+        ("a.txt", "print(6 * 7)", "42\n"),
+    ] {
+        let path = dir.path().join(name);
+        fs::write(&path, code)?;
+        let ran = run(&["run", "--template", "python-min", path.to_str().context("not UTF-8")?])?;
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
+    }
+    let notebook = dir.path().join("n.ipynb");
+    fs::write(&notebook, "{}")?;
+    let ran = run(&["run", notebook.to_str().context("not UTF-8")?])?;
+    assert!(ran.code == Some(2) && ran.stderr.contains("a notebook is not code"), "{ran:?}");
     Ok(())
 }
 
