@@ -98,7 +98,10 @@ fn an_input_that_is_looked_for_in_the_wrong_place_is_pointed_at() -> Result<()> 
         );
     }
     for (code, instead) in [
-        ("open('other.csv')", Some("give it with `--in`; it is then below /data/input")),
+        (
+            "open('other.csv')",
+            Some("give it with `--in`; it is then below /data/input"),
+        ),
         (
             "open('/data/input/sales.csv2')",
             Some("give it with `--in`; it is then below /data/input"),
@@ -144,7 +147,10 @@ fn the_name_of_a_file_tells_its_language() -> Result<()> {
     let notebook = dir.path().join("n.ipynb");
     fs::write(&notebook, "{}")?;
     let ran = run(&["run", notebook.to_str().context("not UTF-8")?])?;
-    assert!(ran.code == Some(2) && ran.stderr.contains("a notebook is not code"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.stderr.contains("a notebook is not code"),
+        "{ran:?}"
+    );
     Ok(())
 }
 
