@@ -72,8 +72,12 @@ impl Node {
 
     /// Whether sandboxes of it can be made without a build. The disk is looked at only before its pool is open.
     pub fn is_built(&self, template: &str) -> bool {
-        let is_open = lock(&self.pools).get(template).is_some_and(|open| open.initialized());
-        is_open || self.store.show(template).is_ok_and(|shown| shown.info.built)
+        self.is_open(template) || self.store.show(template).is_ok_and(|shown| shown.info.built)
+    }
+
+    /// Whether its sandboxes can be made at once. Looks at memory only, unlike the two questions to the store.
+    pub fn is_open(&self, template: &str) -> bool {
+        lock(&self.pools).get(template).is_some_and(|open| open.initialized())
     }
 
     /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.

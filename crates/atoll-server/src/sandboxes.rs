@@ -144,14 +144,8 @@ impl Sandboxes {
         let began = Instant::now();
         check_metadata(&wish.metadata)?;
         let template = wish.template.unwrap_or_else(|| self.template.clone());
-        if !self.has_template(&template) {
-            return Err(ApiError::new(
-                ErrorCode::NotFound,
-                format!("there is no template `{template}`"),
-            ));
-        }
-        if !self.node.is_built(&template) {
-            return Err(self.build(&template));
+        if !self.node.is_open(&template) {
+            self.check_template(&template)?;
         }
         let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
         let spec = SandboxSpec {
@@ -188,6 +182,18 @@ impl Sandboxes {
         let slot = Arc::new(slot);
         tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), Arc::clone(&slot)));
         Ok(Made { session, rate, slot })
+    }
+
+    /// One that is not there is refused; one that is not built is begun.
+    fn check_template(&self, template: &str) -> Result<(), ApiError> {
+        match self.has_template(template) {
+            false => Err(ApiError::new(
+                ErrorCode::NotFound,
+                format!("there is no template `{template}`"),
+            )),
+            true if self.node.is_built(template) => Ok(()),
+            true => Err(self.build(template)),
+        }
     }
 
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
