@@ -19,7 +19,7 @@ def test_what_is_there_is_told(kernel: Kernel, command: str) -> None:
 def test_what_is_missing_is_refused_with_what_to_do(kernel: Kernel, command: str) -> None:
     run = kernel.run(f"{command}\n_exit_code")
     assert run.error is None and run.text == "1"
-    assert "`no-such` is not in this template" in run.stderr and "--template" in run.stderr
+    assert "`no-such` is not in this template" in run.stderr and "a template that has it" in run.stderr
 
 
 def test_other_versions_and_files_are_refused(kernel: Kernel) -> None:
