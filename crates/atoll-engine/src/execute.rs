@@ -437,17 +437,12 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     fn usage(&self) -> Usage {
-        let process = of_process(&self.context.pidfd);
+        let of_sandbox = self.sandbox.stats.peak_bytes();
+        let peak = of_sandbox.or_else(|| of_process(&self.context.pidfd).map(|process| process.peak_bytes));
         Usage {
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cpu_ms: self.cpu_used_ms(),
-            peak_memory_bytes: self
-                .sandbox
-                .stats
-                .peak_bytes()
-                .or(process.map(|p| p.peak_bytes))
-                .unwrap_or(0)
-                .max(self.watched_peak),
+            peak_memory_bytes: peak.unwrap_or(0).max(self.watched_peak),
             output_bytes: (self.stdout.len() + self.stderr.len()) as u64 + self.results.given(),
             net_in_bytes: 0,
             net_out_bytes: 0,

@@ -166,19 +166,17 @@ impl Sandboxes {
         let session = self.node.create(&template, spec, life).await.map_err(refused)?;
         self.metrics
             .claimed(&template, Tier::Jail, from(session.sandbox.origin()), began.elapsed());
+        // Queued first, it shares the commit of the record.
+        let one = Usage {
+            sandboxes: 1,
+            ..Usage::default()
+        };
+        self.used(caller, one);
         if let Err(error) = self.store.add_sandbox(record(caller, &session)).await {
             session.end(EndReason::Failed);
             return Err(error.into());
         }
         self.owners.add(session.id().clone(), caller.clone());
-        self.used(
-            caller,
-            Usage {
-                sandboxes: 1,
-                ..Usage::default()
-            },
-        )
-        .await;
         let slot = Arc::new(slot);
         tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), Arc::clone(&slot)));
         Ok(Made { session, rate, slot })
@@ -215,7 +213,7 @@ impl Sandboxes {
         drop(slot);
         let reason = session.end_reason().map_or(EndReason::Failed, |(reason, _)| reason);
         self.metrics.sandbox_ended(reason);
-        self.charge_cpu(&session).await;
+        self.charge_cpu(&session);
         self.owners.seen_off(session.id());
         let usage = Usage {
             sandboxes: 1,
@@ -254,13 +252,13 @@ impl Sandboxes {
                 bytes_out: execution.usage.output_bytes,
                 ..Usage::default()
             };
-            self.used(&owner, more).await;
+            self.used(&owner, more);
         }
         Ok(execution)
     }
 
     /// Charges for what runs besides executions: commands, terminals, what code has left behind.
-    pub async fn charge_all_cpu(&self) {
+    pub fn charge_all_cpu(&self) {
         let mut of_keys: HashMap<KeyId, (Caller, u64)> = HashMap::new();
         for session in self.live() {
             if let Some((owner, more)) = self.owners.uncharged(session.id(), session.cpu_ms()) {
@@ -268,43 +266,41 @@ impl Sandboxes {
             }
         }
         for (owner, cpu_ms) in of_keys.into_values() {
-            self.used_cpu(&owner, cpu_ms).await;
+            self.used_cpu(&owner, cpu_ms);
         }
     }
 
-    async fn charge_cpu(&self, session: &Session) {
+    fn charge_cpu(&self, session: &Session) {
         if let Some((owner, more)) = self.owners.uncharged(session.id(), session.cpu_ms()) {
-            self.used_cpu(&owner, more).await;
+            self.used_cpu(&owner, more);
         }
     }
 
-    async fn used_cpu(&self, owner: &Caller, cpu_ms: u64) {
+    fn used_cpu(&self, owner: &Caller, cpu_ms: u64) {
         if cpu_ms > 0 {
             let more = Usage {
                 cpu_ms,
                 ..Usage::default()
             };
-            self.used(owner, more).await;
+            self.used(owner, more);
         }
     }
 
     /// Counts what a caller has used.
-    pub async fn used(&self, caller: &Caller, more: Usage) {
+    pub fn used(&self, caller: &Caller, more: Usage) {
         self.metrics.tenant_used(&caller.tenant, more);
-        if let Err(error) = self.quotas.charge(&self.store, caller, more).await {
-            tracing::error!(error = %crate::chain(&error), "what a tenant used could not be written down");
-        }
+        self.quotas.charge(&self.store, caller, more);
     }
 
     /// Counts bytes of files that a caller has moved.
-    pub async fn moved(&self, caller: &Caller, bytes_in: u64, bytes_out: u64) {
+    pub fn moved(&self, caller: &Caller, bytes_in: u64, bytes_out: u64) {
         if bytes_in > 0 || bytes_out > 0 {
             let more = Usage {
                 bytes_in,
                 bytes_out,
                 ..Usage::default()
             };
-            self.used(caller, more).await;
+            self.used(caller, more);
         }
     }
 

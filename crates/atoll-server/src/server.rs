@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// Serves until `stop` ends; then new work is refused and running requests get their time.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) {
         let Self {
             state,
             listener,
@@ -131,12 +131,11 @@ impl Server {
             tracing::info!("stopping: running requests may end");
             ready.set(Ready::Draining);
         };
-        let drained = serve(listener, api::router(state.clone()), limits, stopping).await;
-        if drained.cut > 0 {
-            tracing::warn!(
-                cut = drained.cut,
-                "connections were cut when the time to drain was over"
-            );
+        // A task: the thread that waits for the whole would have to be woken for each connection.
+        let drained = tokio::spawn(serve(listener, api::router(state.clone()), limits, stopping)).await;
+        let cut = drained.map_or(0, |drained| drained.cut);
+        if cut > 0 {
+            tracing::warn!(cut, "connections were cut when the time to drain was over");
         }
         warming.abort();
         state.sandboxes.node().stop().await;
@@ -145,6 +144,7 @@ impl Server {
         fresh.abort();
         pruning.abort();
         state.keys.note_used(&state.store).await;
+        state.store.settle().await.ok();
         tracing::info!("stopped");
     }
 }
@@ -237,7 +237,7 @@ async fn watch_memory(state: &AppState) {
 async fn charge(state: &AppState) {
     loop {
         tokio::time::sleep(CHARGE_EVERY).await;
-        state.sandboxes.charge_all_cpu().await;
+        state.sandboxes.charge_all_cpu();
     }
 }
 

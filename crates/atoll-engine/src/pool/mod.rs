@@ -20,6 +20,8 @@ pub use size::PoolSize;
 const LOOK: Duration = Duration::from_secs(5);
 /// Demand within this span is met from the pool; afterwards replacements are there.
 const SPAN: Duration = Duration::from_secs(1);
+/// Who has just taken one gets the machine for this long, as long as half of the pool is left.
+const CALM: Duration = Duration::from_millis(30);
 /// After a failure to prepare one, the next try waits.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -122,6 +124,9 @@ async fn refill(shared: Arc<Shared>) {
         };
         let depth = lock(&shared.ready).len();
         if depth < wanted {
+            if depth * 2 >= wanted && until_calm(&shared).await {
+                continue;
+            }
             match prepare(&shared).await {
                 Ok(prepared) => lock(&shared.ready).push_back(prepared),
                 // The next claim makes its own and says what is wrong.
@@ -139,6 +144,19 @@ async fn refill(shared: Arc<Shared>) {
             () = tokio::time::sleep(LOOK) => {}
         }
     }
+}
+
+/// Whether the last claim was just now; then the time is waited for in which it has the machine, or the next claim.
+async fn until_calm(shared: &Shared) -> bool {
+    let calm = lock(&shared.demand).last().map(|at| at + CALM);
+    let Some(calm) = calm.filter(|at| *at > Instant::now()) else {
+        return false;
+    };
+    tokio::select! {
+        () = shared.taken.notified() => {}
+        () = tokio::time::sleep_until(calm) => {}
+    }
+    true
 }
 
 async fn prepare(shared: &Shared) -> Result<Prepared, EngineError> {

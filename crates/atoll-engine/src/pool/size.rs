@@ -34,6 +34,10 @@ impl Demand {
         self.forget(now);
     }
 
+    pub(super) fn last(&self) -> Option<Instant> {
+        self.claims.back().copied()
+    }
+
     fn forget(&mut self, now: Instant) {
         while self.claims.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
             self.claims.pop_front();

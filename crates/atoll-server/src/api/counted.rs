@@ -41,8 +41,7 @@ impl<E, S: Stream<Item = Result<Bytes, E>> + Unpin> Stream for Counted<S> {
 impl<S> Drop for Counted<S> {
     fn drop(&mut self) {
         if let Some((sandboxes, caller)) = self.whose.take() {
-            let bytes = self.bytes;
-            tokio::spawn(async move { sandboxes.moved(&caller, 0, bytes).await });
+            sandboxes.moved(&caller, 0, self.bytes);
         }
     }
 }

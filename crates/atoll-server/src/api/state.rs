@@ -2,7 +2,7 @@
 
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
-use crate::auth::{Caller, KeyRing};
+use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::http::HostRules;
 use crate::limits::Limits;
@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::ready::Readiness;
 use crate::sandboxes::Sandboxes;
 use crate::spool::Spool;
-use crate::store::{Store, StoreError, Usage};
+use crate::store::Store;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -39,12 +39,6 @@ pub struct Shared {
 impl AppState {
     pub fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
-    }
-
-    /// Counts what a caller used: for its quotas, for the metrics, and in the store.
-    pub async fn charge(&self, caller: &Caller, more: Usage) -> Result<(), StoreError> {
-        self.metrics.tenant_used(&caller.tenant, more);
-        self.limits.charge(&self.store, caller, more).await
     }
 }
 

@@ -79,11 +79,11 @@ impl Limits {
         })
     }
 
-    /// Counts what was used, in memory at once and in the store. [`AppState::charge`](crate::AppState::charge) calls it.
-    pub(crate) async fn charge(&self, store: &Store, caller: &Caller, more: Usage) -> Result<(), StoreError> {
+    /// Counts what was used: in memory at once, in the store a moment later.
+    pub(crate) fn charge(&self, store: &Store, caller: &Caller, more: Usage) {
         let now = Timestamp::now();
         self.ledger.charge(now, caller.key_id.as_str(), more);
-        store.add_usage(now, &caller.tenant, &caller.key_id, more).await
+        store.add_usage(now, &caller.tenant, &caller.key_id, more);
     }
 
     /// Sandboxes that hold a slot now.

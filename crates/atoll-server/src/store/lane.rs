@@ -46,19 +46,44 @@ impl Lane {
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let done = connection.map_err(StoreError::Commit).and_then(work);
-            let keep = done.is_ok();
-            let answer: Answer = Box::new(move |committed| {
-                let done = done.and_then(|value| committed.map(|()| value).map_err(StoreError::Commit));
-                // The caller may have gone away.
-                tell.send(done).ok();
-            });
-            (answer, keep)
-        });
+        // The caller may have gone away.
+        let job = job(work, move |done| drop(tell.send(done)));
         self.jobs.send(job).await.map_err(|_| StoreError::Stopped)?;
         told.await.map_err(|_| StoreError::Stopped)?
     }
+
+    /// The same without waiting: `failed` hears of it if it could not be done.
+    pub(super) fn post(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
+        failed: impl FnOnce(StoreError) + Send + 'static,
+    ) {
+        let job = job(work, move |done| {
+            if let Err(error) = done {
+                failed(error);
+            }
+        });
+        // A full queue is waited for aside. A lane without a thread is told to those who wait for answers.
+        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(job) {
+            let jobs = self.jobs.clone();
+            tokio::spawn(async move { jobs.send(job).await.ok() });
+        }
+    }
+}
+
+/// Work whose outcome is told after the commit.
+fn job<T: Send + 'static>(
+    work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    tell: impl FnOnce(Result<T, StoreError>) + Send + 'static,
+) -> Job {
+    Box::new(move |connection| {
+        let done = connection.map_err(StoreError::Commit).and_then(work);
+        let keep = done.is_ok();
+        let answer: Answer = Box::new(move |committed| {
+            tell(done.and_then(|value| committed.map(|()| value).map_err(StoreError::Commit)));
+        });
+        (answer, keep)
+    })
 }
 
 fn serve(mut connection: Connection, kind: LaneKind, mut queue: mpsc::Receiver<Job>) {

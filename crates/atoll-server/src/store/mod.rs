@@ -1,6 +1,7 @@
 //! What outlives the server: keys, records of sandboxes, usage. One SQLite file in the data directory.
 //!
-//! A write is answered after it was committed (WAL): what was acknowledged survives SIGKILL. Writes of keys are flushed to
+//! A write is answered after it was committed (WAL): what was acknowledged survives SIGKILL. Usage is not waited for: it is
+//! counted in memory at once and written down a moment later, with the next commit. Writes of keys are flushed to
 //! the disk as well, so they survive loss of power; sandboxes do not, and their records need not: a flush for each would be
 //! most of the time that making one takes. `atoll keys` opens the same file while a server runs.
 
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// Another process that writes holds the file for milliseconds; more than this is a fault.
 const BUSY: Duration = Duration::from_secs(10);
+
+/// Pages that a connection keeps in memory, in KiB if negative. The system keeps the file in its own memory as well.
+const CACHE: i64 = -256;
 
 /// A handle; all copies use the same three threads.
 #[derive(Clone, Debug)]
@@ -52,6 +56,11 @@ impl Store {
             reader: Lane::start(reader, LaneKind::Reader)?,
         })
     }
+
+    /// Waits until all that was to be written down before is.
+    pub async fn settle(&self) -> Result<(), StoreError> {
+        self.writer.run(|_| Ok(())).await
+    }
 }
 
 /// Only the owner reads the store; SQLite gives its side files the same mode.
@@ -77,6 +86,7 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "cache_size", CACHE)?;
         Ok(connection)
     };
     let mut connection = open().map_err(|source| StoreError::Open {

@@ -236,8 +236,9 @@ async fn usage_adds_up_per_day_and_key() {
         ..Usage::default()
     };
     for at in [today, today, tomorrow] {
-        store.add_usage(at, "a", &key, more).await.unwrap();
+        store.add_usage(at, "a", &key, more);
     }
+    store.settle().await.unwrap();
     let used = store.usage_of_day(today).await.unwrap();
     assert_eq!(used.len(), 1);
     assert_eq!((used[0].usage.cpu_ms, used[0].usage.bytes_in), (4, 6));

@@ -46,8 +46,8 @@ ON CONFLICT DO UPDATE SET
     bytes_in = bytes_in + excluded.bytes_in, bytes_out = bytes_out + excluded.bytes_out";
 
 impl Store {
-    /// Adds to what the key has used on the day of `at`.
-    pub async fn add_usage(&self, at: Timestamp, tenant: &str, key: &KeyId, more: Usage) -> Result<(), StoreError> {
+    /// Adds to what the key has used on the day of `at`. Nobody waits for it: it is written down a moment later.
+    pub fn add_usage(&self, at: Timestamp, tenant: &str, key: &KeyId, more: Usage) {
         let (tenant, key) = (tenant.to_owned(), key.to_string());
         let work = move |connection: &Connection| {
             let mut add = connection.prepare_cached(ADD)?;
@@ -65,7 +65,9 @@ impl Store {
             ])?;
             Ok(())
         };
-        self.writer.run(work).await
+        self.writer.post(work, |error| {
+            tracing::error!(error = %crate::chain(&error), "what a tenant used could not be written down");
+        });
     }
 
     /// What every key used on the day of `at`.

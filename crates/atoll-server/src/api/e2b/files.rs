@@ -175,7 +175,7 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
     let _using = allowed.session.begin_use()?;
     let mut moved = 0;
     let written = take(&allowed, request, &mut moved).await;
-    state.sandboxes.moved(&whose, moved, 0).await;
+    state.sandboxes.moved(&whose, moved, 0);
     match (written, allowed.session.state()) {
         (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
         (Err(_), Life::Ended) => Err(lost()),

@@ -43,7 +43,7 @@ pub(super) async fn list_dir(
     hold.reach(2 * first.bytes).await?;
     let (text, next) = list.tell(&first);
     if next.is_none() {
-        state.sandboxes.moved(&caller, 0, text.len() as u64).await;
+        state.sandboxes.moved(&caller, 0, text.len() as u64);
         return Ok(json_in_pieces(text));
     }
     let pieces = stream::once(async { Ok(text) }).chain(list.rest(next));

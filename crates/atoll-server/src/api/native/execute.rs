@@ -110,7 +110,7 @@ impl Job {
             }
         };
         let moved = finished.outputs.bytes();
-        self.state.sandboxes.moved(&self.caller, 0, moved).await;
+        self.state.sandboxes.moved(&self.caller, 0, moved);
         said.say(Own::Finished(Box::new(finished)));
     }
 

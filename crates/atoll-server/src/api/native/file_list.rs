@@ -62,7 +62,7 @@ pub(crate) async fn list(
         next: page.next,
     };
     let body = serde_json::to_vec(&list).map_err(|error| ApiError::caused_by(&error))?;
-    state.sandboxes.moved(&caller, 0, body.len() as u64).await;
+    state.sandboxes.moved(&caller, 0, body.len() as u64);
     Ok(json_in_pieces(body.into()))
 }
 

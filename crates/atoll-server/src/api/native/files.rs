@@ -88,7 +88,7 @@ pub(crate) async fn write(
     let upload = upload.map_err(blame(&session))?;
     let mut taken = 0;
     let written = fill(&state, &session, upload, request.into_body(), &mut taken).await;
-    state.sandboxes.moved(&caller, taken, 0).await;
+    state.sandboxes.moved(&caller, taken, 0);
     Ok((StatusCode::CREATED, Json(written?)))
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         once: true,
         ..place.wish(&state, checked_env(call.env)?)
     };
-    state.sandboxes.moved(&caller, bytes, 0).await;
+    state.sandboxes.moved(&caller, bytes, 0);
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
         state: state.clone(),

@@ -47,7 +47,7 @@ pub(crate) async fn create(
         max_executions: checked_count(call.max_executions)?,
         ..place.wish(&state, checked_env(call.env)?)
     };
-    state.sandboxes.moved(&caller, bytes, 0).await;
+    state.sandboxes.moved(&caller, bytes, 0);
     let made = state.sandboxes.create(&caller, wish).await?;
     // The sandbox has them now.
     drop(folder);
