@@ -24,8 +24,9 @@ fn list(here: &Path, dir: &str, name: &str, ending: &str) -> String {
     let mut source = format!("/// Path below `{dir}`, text.\npub const {name}: &[(&str, &str)] = &[\n");
     for file in files {
         let below = file.strip_prefix(&root).expect("below the root").to_string_lossy();
-        let whole = file.to_string_lossy();
-        source.push_str(&format!("    ({below:?}, include_str!({whole:?})),\n"));
+        // The place of the crate is left to the compiler: clones may share what this writes.
+        let text = format!(r#"include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/{dir}/{below}"))"#);
+        source.push_str(&format!("    ({below:?}, {text}),\n"));
     }
     source + "];\n"
 }

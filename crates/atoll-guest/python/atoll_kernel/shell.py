@@ -103,6 +103,11 @@ class Shell(InteractiveShell):
             self.problem = error
             errors.remember(error)
 
+    def should_run_async(self, raw_cell: str, **kwargs: Any) -> bool:
+        """Top-level await has one of two words in it; without them the cell need not be compiled to find out."""
+        cell = kwargs.get("transformed_cell") or raw_cell
+        return ("await" in cell or "async" in cell) and super().should_run_async(raw_cell, **kwargs)
+
     async def run_code(self, code_obj: types.CodeType, result: Any = None, *, async_: bool = False) -> bool:
         __tracebackhide__ = "__ipython_bottom__"
         try:

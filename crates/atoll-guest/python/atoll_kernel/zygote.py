@@ -23,6 +23,8 @@ from atoll_kernel.shell import Shell
 CONTROL_FD = 3
 MAX_CONFIG_BYTES = 1 << 20
 WARM_UP_RUNS = 2
+# Python rewrites its own code while it learns what types it meets. Each fork would do it again, on pages of its own.
+SETTLING_RUNS = 10
 
 _CELLS = {
     "": [
@@ -95,6 +97,9 @@ def _warm_up(shell: Shell, code: str) -> None:
             problem = aside.run(shell, cell)
             if cell == code and problem is not None:
                 raise Unfit(f"warm-up code failed: {type(problem).__name__}: {problem}")
+    for _ in range(SETTLING_RUNS):
+        for cell in _CELLS[""]:
+            aside.run(shell, cell)
 
 
 def _only_thread() -> int:

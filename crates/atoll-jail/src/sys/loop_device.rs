@@ -8,6 +8,8 @@ use rustix::io::Errno;
 const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// Past the cache of the image's own file system, where it can: what is written is kept in memory once, not twice.
+const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// The kernel's `struct loop_config`: descriptor, block size, a `loop_info64`, reserved words.
 #[repr(C)]
@@ -67,7 +69,7 @@ fn configure(device: &OwnedFd, image: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: LoopConfig is a plain C struct of integers; all zeros is a valid value.
     let mut config: LoopConfig = unsafe { std::mem::zeroed() };
     config.fd = image.as_raw_fd().cast_unsigned();
-    config.info.flags = LO_FLAGS_AUTOCLEAR;
+    config.info.flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO;
     // SAFETY: `config` is the struct loop_config that LOOP_CONFIGURE reads; it outlives the call.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
