@@ -61,7 +61,7 @@ impl Pool {
             taken: Notify::new(),
         });
         for _ in 0..size.min {
-            let prepared = prepare(&shared).await?;
+            let prepared = prepare(&shared, true).await?;
             lock(&shared.ready).push_back(prepared);
         }
         let refill = tokio::spawn(refill(Arc::clone(&shared)));
@@ -124,10 +124,11 @@ async fn refill(shared: Arc<Shared>) {
         };
         let depth = lock(&shared.ready).len();
         if depth < wanted {
-            if depth * 2 >= wanted && until_calm(&shared).await {
+            let hurry = depth * 2 < wanted;
+            if !hurry && until_calm(&shared).await {
                 continue;
             }
-            match prepare(&shared).await {
+            match prepare(&shared, !hurry).await {
                 Ok(prepared) => lock(&shared.ready).push_back(prepared),
                 // The next claim makes its own and says what is wrong.
                 Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
@@ -159,14 +160,15 @@ async fn until_calm(shared: &Shared) -> bool {
     true
 }
 
-async fn prepare(shared: &Shared) -> Result<Prepared, EngineError> {
+/// One more. To touch its pages ahead takes as long as its first result would: not while others wait for the machine.
+async fn prepare(shared: &Shared, touched: bool) -> Result<Prepared, EngineError> {
     let engine = &shared.engine;
     let (jail, python) = engine.prepare(shared.limits).await?;
     let mut python = match python {
         Some(python) => python,
         None => jail.start_python().await?,
     };
-    if let Some(touch) = &engine.template().touch {
+    if let Some(touch) = engine.template().touch.as_ref().filter(|_| touched) {
         python.0.warm(touch).await?;
     }
     Ok(Prepared { jail, python })

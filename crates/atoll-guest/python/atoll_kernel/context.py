@@ -60,8 +60,11 @@ class Context:
             _leave(problem)
 
     def _warm(self, code: str) -> None:
-        """Runs code of ours so that the pages it needs are private before a user's cell comes."""
-        aside.run(self._shell, code)
+        """Runs code of ours so that the pages it needs are private before a user's cell comes, and those around a cell."""
+        for cell in (code, "sum([1, 1])"):
+            with _environment({"ATOLL_WARM": "1"}):
+                aside.run(self._shell, cell)
+        streams.settle()
         self._channel.send({"type": "warmed"})
 
 
