@@ -26,7 +26,7 @@ mod stat;
 pub mod template;
 mod trial;
 
-pub use atoll_jail::plan::{Rotation, Wall, Walls};
+pub use atoll_jail::plan::{Layer, Rotation, Wall, Walls};
 pub use contexts::{ContextInfo, Contexts};
 pub use control::Control;
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};

@@ -8,7 +8,7 @@ use crate::sandbox::SandboxSpec;
 use crate::session::{LifeSpec, Session, State};
 use crate::template::{Progress, TemplateError, TemplateStore};
 use atoll_core::{EndReason, Limits, SandboxId};
-use atoll_jail::plan::Walls;
+use atoll_jail::plan::{Layer, Walls};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -26,6 +26,8 @@ pub struct NodeConfig {
     /// What prepared sandboxes are made with.
     pub limits: Limits,
     pub max_sandboxes: usize,
+    /// Walls without which nothing starts, besides the usual ones.
+    pub required: Vec<Layer>,
     /// How long an ended sandbox is still found, with its reason.
     pub remember: Duration,
 }
@@ -101,7 +103,11 @@ impl Node {
             home: self.config.home.clone(),
             program: self.config.program.clone(),
             warmth: Warmth::Warm,
-            walls: Walls::default(),
+            walls: self
+                .config
+                .required
+                .iter()
+                .fold(Walls::default(), |all, layer| all.requiring(*layer)),
         };
         let engine = Arc::new(Engine::start(config, template).await?);
         Ok(Arc::new(

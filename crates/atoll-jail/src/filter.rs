@@ -6,6 +6,7 @@
 use crate::plan::Mode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 const ENOSYS: u32 = 38;
 const EPERM: u32 = 1;
@@ -54,6 +55,23 @@ impl Filters {
             entered_deny: refuse("entered_deny", deny.iter().filter(|r| r.entering))?,
             agent: refuse("agent", deny.iter().filter(|r| !r.agent_needs))?,
         })
+    }
+
+    /// What tells these programs from others.
+    pub fn digest(&self) -> String {
+        let all = [
+            &self.allow,
+            &self.deny,
+            &self.inherited_deny,
+            &self.entered_deny,
+            &self.agent,
+        ];
+        let mut hash = Sha256::new();
+        for program in all {
+            hash.update(program.len().to_le_bytes());
+            hash.update(program);
+        }
+        format!("sha256:{:x}", hash.finalize())
     }
 }
 

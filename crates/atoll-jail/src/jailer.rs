@@ -12,6 +12,7 @@ pub use host::{Layer, Probe, probe};
 
 use crate::cgroup::{self, InstanceGroups, Layout};
 use crate::channel::{self, ChannelError, next_fd};
+use crate::filter::Filters;
 use crate::instance::Instance;
 use crate::outbox::{Outbox, is_readable};
 use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
@@ -59,6 +60,8 @@ struct Jailer {
     lost: BTreeMap<u32, TemplatePlan>,
     sandboxes: HashMap<SandboxId, Sandbox>,
     to_engine: Outbox,
+    /// The digest of the seccomp programs, for receipts.
+    filters: String,
 }
 
 impl Jailer {
@@ -100,6 +103,7 @@ impl Jailer {
             lost: BTreeMap::new(),
             sandboxes: HashMap::new(),
             to_engine: Outbox::default(),
+            filters: String::new(),
         };
         jailer.tell(&FromJailer::Hello { host })?;
         Ok(jailer)
@@ -166,6 +170,8 @@ impl Jailer {
             ToJailer::OpenTemplate { template, plan } => match Template::open(*plan, self.mode, &self.instance) {
                 Ok(opened) => {
                     self.templates.insert(template, opened);
+                    // While the interpreter warms up.
+                    self.filters = Filters::compile(self.mode)?.digest();
                     Ok(())
                 }
                 Err(error) => {

@@ -63,6 +63,16 @@ fn abi(version: u32) -> ABI {
     }
 }
 
+/// Every access that the rules decide on, by the names of the kernel's interface, for receipts.
+pub(crate) fn rights() -> Vec<String> {
+    let version = kernel_abi();
+    let files = AccessFs::from_all(abi(version))
+        .iter()
+        .map(|right| format!("{right:?}"));
+    let scopes = [Scope::AbstractUnixSocket, Scope::Signal].map(|scope| format!("{scope:?}"));
+    files.chain(scopes.into_iter().filter(|_| version >= 6)).collect()
+}
+
 /// Makes the ruleset for the current root directory.
 pub(crate) fn make_ruleset(mode: Mode) -> Result<OwnedFd, PathsError> {
     let version = kernel_abi();

@@ -7,7 +7,7 @@ use crate::sys::lockdown::Off;
 use atoll_core::{Limits, SandboxId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The generation of these messages; both ends come from one binary and refuse another generation.
@@ -29,16 +29,125 @@ pub enum Wall {
     Undumpable,
 }
 
-/// Every wall that is switched off, with the reason. Empty is the product.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+impl Wall {
+    /// What is read back of it. The kernel tells nobody about keyrings; the agent's memory is not a context's wall.
+    fn layer(self) -> Option<Layer> {
+        match self {
+            Self::Landlock => Some(Layer::Landlock),
+            Self::Seccomp => Some(Layer::Seccomp),
+            Self::Capabilities => Some(Layer::Capabilities),
+            Self::NoNewPrivs => Some(Layer::NoNewPrivs),
+            Self::Rlimits => Some(Layer::Rlimits),
+            Self::Cgroups => Some(Layer::Cgroups),
+            Self::ProcMask => Some(Layer::Proc),
+            Self::Keyring | Self::Undumpable => None,
+        }
+    }
+}
+
+/// A wall as it is read back from the kernel, by the name that receipts, settings and `doctor` use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    Namespaces,
+    Ids,
+    Capabilities,
+    NoNewPrivs,
+    Seccomp,
+    Landlock,
+    Rlimits,
+    Proc,
+    Mounts,
+    Cgroups,
+}
+
+impl Layer {
+    pub const ALL: [Self; 10] = [
+        Self::Namespaces,
+        Self::Ids,
+        Self::Capabilities,
+        Self::NoNewPrivs,
+        Self::Seccomp,
+        Self::Landlock,
+        Self::Rlimits,
+        Self::Proc,
+        Self::Mounts,
+        Self::Cgroups,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Ids => "ids",
+            Self::Capabilities => "capabilities",
+            Self::NoNewPrivs => "no_new_privs",
+            Self::Seccomp => "seccomp",
+            Self::Landlock => "landlock",
+            Self::Rlimits => "rlimits",
+            Self::Proc => "proc",
+            Self::Mounts => "mounts",
+            Self::Cgroups => "cgroups",
+        }
+    }
+}
+
+impl std::str::FromStr for Layer {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|layer| layer.as_str() == name);
+        found.ok_or_else(|| {
+            format!(
+                "`{name}` is no wall; they are {}",
+                Self::ALL.map(Self::as_str).join(", ")
+            )
+        })
+    }
+}
+
+impl std::fmt::Display for Layer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Every wall that is switched off, with the reason, and every wall without which no context starts. Nothing off is the
+/// product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
     pub off: BTreeMap<Wall, String>,
+    pub required: BTreeSet<Layer>,
+}
+
+impl Default for Walls {
+    /// All but cgroups, which an ordinary user may not have: then rlimits and a watcher stand in, and the receipt says so.
+    fn default() -> Self {
+        let required = Layer::ALL.into_iter().filter(|layer| *layer != Layer::Cgroups);
+        Self {
+            off: BTreeMap::new(),
+            required: required.collect(),
+        }
+    }
 }
 
 impl Walls {
+    /// Switches a wall off and does not miss it.
     pub fn without(mut self, wall: Wall, because: &str) -> Self {
+        if let Some(layer) = wall.layer() {
+            self.required.remove(&layer);
+        }
+        self.broken(wall, because)
+    }
+
+    /// Switches a wall off that may still be required: then nothing starts.
+    pub fn broken(mut self, wall: Wall, because: &str) -> Self {
         self.off.insert(wall, because.to_owned());
+        self
+    }
+
+    pub fn requiring(mut self, layer: Layer) -> Self {
+        self.required.insert(layer);
         self
     }
 

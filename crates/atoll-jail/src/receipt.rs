@@ -1,47 +1,108 @@
 //! Facts about a context, read back from the kernel after it was locked down and before it reads code.
+//!
+//! Two facts are not the kernel's word: the digest of the filters (it tells only how many there are) and that Landlock holds
+//! (the fork has tried it).
+
+mod mounts;
+mod required;
 
 use crate::cgroup::SandboxGroups;
-use crate::plan::{Mode, Walls};
+use crate::plan::{Mode, Wall, Walls};
 use crate::step::{Step, StepError};
+use atoll_core::Limits;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 
-const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
+pub(super) const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"];
 
-/// Reads the walls of the process behind `pidfd`. A required wall that is not up is an error. `host` is the mode, and
-/// why there are no cgroups where there are none.
-pub(crate) fn inspect(
-    pidfd: BorrowedFd<'_>,
-    groups: Option<&SandboxGroups>,
-    host: (Mode, Option<&str>),
-    walls: &Walls,
-) -> Result<Map<String, Value>, StepError> {
+/// What is known of a sandbox when one of its contexts is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub(crate) mode: Mode,
+    pub(crate) groups: Option<&'a SandboxGroups>,
+    /// Why there are no cgroups where there are none.
+    pub(crate) no_groups: Option<&'a str>,
+    pub(crate) limits: &'a Limits,
+    pub(crate) walls: &'a Walls,
+    /// Of the seccomp programs that this mode wears.
+    pub(crate) filters: &'a str,
+}
+
+/// Reads the walls of the process behind `pidfd`. A required one that is not up is an error.
+pub(crate) fn inspect(pidfd: BorrowedFd<'_>, known: Known<'_>) -> Result<Map<String, Value>, StepError> {
     let pid = pid_of(pidfd)?;
+    let Known {
+        mode,
+        groups,
+        no_groups,
+        limits,
+        walls,
+        filters,
+    } = known;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).step("read the context's status")?;
     let field = |name: &str| line(&status, name).unwrap_or_default();
+    // The fork proves it before it answers: a file that only Landlock keeps from it could not be opened.
+    let proven = !walls.is_off(Wall::Landlock);
+    let landlock = json!({"abi": crate::paths::kernel_abi(), "rights": crate::paths::rights(), "proven": proven});
+    let seccomp = json!({"mode": field("Seccomp"), "filters": field("Seccomp_filters"), "digest": filters});
     let mut layers = Map::new();
-    layers.insert("mode".into(), json!(host.0));
+    layers.insert("kernel".into(), json!(kernel()));
+    layers.insert("mode".into(), json!(mode));
     layers.insert("namespaces".into(), json!(own_namespaces(pid)?));
     layers.insert("uid_map".into(), json!(uid_map(pid)?));
-    layers.insert(
-        "seccomp".into(),
-        json!({"mode": field("Seccomp"), "filters": field("Seccomp_filters")}),
-    );
+    layers.insert("seccomp".into(), seccomp);
     layers.insert("no_new_privs".into(), json!(field("NoNewPrivs") == "1"));
     layers.insert("capabilities".into(), json!(capabilities(&status)));
-    // The fork proves it before it answers: a file that only Landlock keeps from it could not be opened.
-    layers.insert(
-        "landlock".into(),
-        json!({"abi": crate::paths::kernel_abi(), "proven": !walls.is_off(crate::plan::Wall::Landlock)}),
-    );
-    layers.insert(
-        "cgroups".into(),
-        groups.map_or(Value::Null, |groups| Value::Object(groups.read_back())),
-    );
-    layers.insert("weaker".into(), json!(weaker(host, walls)));
-    require(&layers, walls)?;
+    layers.insert("landlock".into(), landlock);
+    let read_back = groups.map_or(Value::Null, |groups| Value::Object(groups.read_back()));
+    layers.insert("cgroups".into(), read_back);
+    layers.insert("rlimits".into(), rlimits(pid)?);
+    layers.insert("mounts".into(), json!(mounts::of(pid)?));
+    layers.insert("descriptors".into(), json!(descriptors(pid)?));
+    layers.insert("weaker".into(), json!(weaker((mode, no_groups), walls)));
+    required::check(&layers, limits, &walls.required)?;
     Ok(layers)
+}
+
+fn kernel() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// Hard limits of the process: what it cannot raise.
+fn rlimits(pid: i32) -> Result<Value, StepError> {
+    const NAMES: &[(&str, &str)] = &[
+        ("Max core file size", "core_bytes"),
+        ("Max open files", "open_files"),
+        ("Max file size", "file_bytes"),
+        ("Max processes", "processes"),
+        ("Max locked memory", "locked_bytes"),
+        ("Max data size", "data_bytes"),
+    ];
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).step("read the context's limits")?;
+    let hard = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().nth(1).map(str::to_owned)
+    };
+    Ok(NAMES.iter().map(|(name, ours)| (*ours, hard(name))).collect())
+}
+
+/// Every open descriptor and what kind of thing it is.
+fn descriptors(pid: i32) -> Result<BTreeMap<String, String>, StepError> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd"))
+        .step("list the context's descriptors")?
+        .flatten()
+    {
+        // One that is closed meanwhile is none.
+        if let Ok(target) = fs::read_link(entry.path()) {
+            let target = target.to_string_lossy();
+            let kind = target.split_once(":[").map_or(&*target, |(kind, _)| kind);
+            all.insert(entry.file_name().to_string_lossy().into_owned(), kind.to_owned());
+        }
+    }
+    Ok(all)
 }
 
 /// What is missing, in words. Empty in root mode with every wall up.
@@ -72,28 +133,6 @@ pub(crate) fn weaker_points(mode: Mode, no_groups: Option<&str>) -> Vec<String> 
     let shared = "one host user for all sandboxes: file ownership does not separate them, only mounts do";
     let always = [refused, shared].map(str::to_owned);
     alone.into_iter().chain(uncounted).chain(always).collect()
-}
-
-fn require(layers: &Map<String, Value>, walls: &Walls) -> Result<(), StepError> {
-    use crate::plan::Wall;
-    let up = |wall: Wall, holds: bool, what: &str| {
-        if holds || walls.is_off(wall) {
-            Ok(())
-        } else {
-            Err(rustix::io::Errno::PERM).step(&format!("find the wall `{what}` up"))
-        }
-    };
-    up(Wall::Seccomp, layers["seccomp"]["mode"] == "2", "seccomp")?;
-    up(Wall::NoNewPrivs, layers["no_new_privs"] == true, "no_new_privs")?;
-    up(Wall::Capabilities, layers["capabilities"] == "none", "capabilities")?;
-    let separate = layers["namespaces"]
-        .as_array()
-        .is_some_and(|list| list.len() == NAMESPACES.len());
-    if separate {
-        Ok(())
-    } else {
-        Err(rustix::io::Errno::PERM).step("find all namespaces separate")
-    }
 }
 
 fn capabilities(status: &str) -> String {

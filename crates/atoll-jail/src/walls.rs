@@ -39,6 +39,7 @@ const LAYERS: &[(&str, &str)] = &[
         "scratch",
         "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with less scratch",
     ),
+    ("no_new_privs", "allow prctl"),
 ];
 /// A command that could not be locked down ends with this code and the number of the wall added.
 const EXIT_BASE: i32 = 200;

@@ -201,6 +201,7 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path) -> N
         },
         limits: atoll_core::Limits::of(settings.profile),
         max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
+        required: settings.required_layers.clone(),
         remember: VISIBLE_FOR,
     }
 }

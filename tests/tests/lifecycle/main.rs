@@ -3,6 +3,7 @@
 mod flood;
 mod limits;
 mod pool;
+mod required;
 mod rotation;
 mod set_up;
 mod twins;

@@ -5,8 +5,10 @@ use crate::cgroup::SandboxGroups;
 use crate::channel::ChannelError;
 use crate::input::take_input;
 use crate::plan::{FromJailer, InputPlan, Wall};
+use crate::receipt::Known;
 use crate::spawner::ToSpawner;
 use crate::step::{OfWall, StepError, chain};
+use crate::walls::NoWall;
 use atoll_core::{Limits, SandboxId};
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -172,13 +174,23 @@ impl Jailer {
             let message = "the sandbox has ended".to_owned();
             return self.tell(&FromJailer::InspectFailed { sandbox: id, message });
         };
-        let host = (self.mode, self.no_groups.as_deref());
-        match crate::receipt::inspect(pidfd.as_fd(), sandbox.groups.as_ref(), host, &template.plan.walls) {
+        let known = Known {
+            mode: self.mode,
+            groups: sandbox.groups.as_ref(),
+            no_groups: self.no_groups.as_deref(),
+            limits: &sandbox.limits,
+            walls: &template.plan.walls,
+            filters: &self.filters,
+        };
+        match crate::receipt::inspect(pidfd.as_fd(), known) {
             Ok(layers) => self.tell(&FromJailer::Inspected { sandbox: id, layers }),
-            Err(error) => self.tell(&FromJailer::InspectFailed {
-                sandbox: id,
-                message: chain(&error),
-            }),
+            Err(error) => {
+                if let Some(no_wall) = NoWall::in_error(&error) {
+                    self.tell(&no_wall.answer())?;
+                }
+                let message = chain(&error);
+                self.tell(&FromJailer::InspectFailed { sandbox: id, message })
+            }
         }
     }
 

@@ -18,6 +18,7 @@ pub use value::{Domain, HostPattern, WebOrigin};
 
 use atoll_core::ProfileName;
 use atoll_core::service::*;
+use atoll_engine::Layer;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -42,6 +43,7 @@ pub struct Settings {
     pub template: String,
     pub profile: ProfileName,
     pub max_profile: ProfileName,
+    pub required_layers: Vec<Layer>,
     pub max_sandboxes: SandboxCount,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
@@ -118,6 +120,7 @@ impl Default for Settings {
             template: "python-data".to_owned(),
             profile: ProfileName::Small,
             max_profile: ProfileName::Data,
+            required_layers: Vec::new(),
             max_sandboxes: SandboxCount::known(200),
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),
