@@ -458,8 +458,7 @@ impl<'a, 'b> Run<'a, 'b> {
 fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {
     let of_sandbox = sandbox.stats.cpu_nanos();
     let used = of_sandbox.or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos));
-    let reading = u64::try_from(context.reading.as_nanos()).unwrap_or(u64::MAX);
-    used.unwrap_or(0).saturating_add(reading)
+    context.reading.added_to(used)
 }
 
 /// The number behind a limit, in words: `memory_limit: 512 MiB`.

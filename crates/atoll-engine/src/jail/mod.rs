@@ -5,6 +5,7 @@ mod context;
 mod lines;
 mod link;
 mod mailbox;
+mod reading;
 mod sandbox;
 mod share;
 mod start;
