@@ -1,5 +1,6 @@
 //! Quotas and rates of keys, as the native API tells them.
 
+use atoll_tests::e2b::{create, key_of};
 use atoll_tests::server::{Answer, Server};
 use serde_json::{Value, json};
 
@@ -166,4 +167,30 @@ fn files_that_nobody_fetches_count_as_their_sandbox() {
     assert_eq!(refused(&run()), (429, "quota_exceeded".into()));
     drop(unread);
     atoll_tests::process::eventually("the files are gone", || run().status == 200).unwrap();
+}
+
+#[test]
+fn a_used_up_day_of_the_maker_refuses_commands_and_runs_of_other_keys() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let day = |quotas: &[&str]| key_of(&server, "team", quotas).unwrap().0;
+    let (maker, other) = (day(&["--quota", "bytes_per_day=100000"]), day(&[]));
+    let sandbox = create(&server, &maker, json!({})).unwrap();
+    let run = format!("/v1/sandboxes/{}/run", sandbox.id);
+    let start = || {
+        let call = json!({"process": {"cmd": "/bin/echo", "args": ["said"]}});
+        sandbox.call(&server, "/process.Process/Start", &call).unwrap().body
+    };
+    // "said\n" in base64.
+    assert!(start().contains("c2FpZAo="), "{}", start());
+    assert_eq!(post(&server, &other, &run, &json!({"code": "1"})).status, 200);
+    let said = sandbox.run(&server, "print('x' * 100_000)").unwrap();
+    assert!(said.body.contains("end_of_execution"), "{}", said.body);
+    let refused_start = start();
+    assert!(refused_start.contains("resource_exhausted"), "{refused_start}");
+    assert!(!refused_start.contains("c2FpZAo="), "{refused_start}");
+    let ran = post(&server, &other, &run, &json!({"code": "1"}));
+    assert_eq!(refused(&ran), (429, "quota_exceeded".into()));
+    let own = post(&server, &other, "/v1/run", &json!({"code": "1"}));
+    assert_eq!(own.status, 200, "its own day is not over: {}", own.text());
 }
