@@ -3,6 +3,7 @@
 use super::link::{JailError, watch};
 use super::reading::Reading;
 use super::start::Parent;
+use crate::share::Share;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
 use atoll_jail::walls;

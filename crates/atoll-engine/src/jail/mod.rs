@@ -7,7 +7,6 @@ mod link;
 mod mailbox;
 mod reading;
 mod sandbox;
-mod share;
 mod start;
 
 pub(crate) use agent::{Agent, Asked};

@@ -164,6 +164,7 @@ impl Run {
         let request = Request {
             id: ExecutionId::from_random(crate::random_bytes()),
             context,
+            room: self.said.room(),
             code: &code,
             env,
             limits: None,

@@ -7,7 +7,7 @@ use super::connect::{Broken, unary};
 use super::filesystem::{PathCall, entry};
 use super::route::Inside;
 use crate::api::budget::{Hold, json_in_pieces};
-use crate::api::{ApiError, AppState, Counted};
+use crate::api::{ApiError, AppState, Meter};
 use crate::auth::Caller;
 use atoll_core::wire::agent::ListBound;
 use atoll_engine::FilePage;
@@ -44,7 +44,7 @@ pub(super) async fn list_dir(
     let (text, next) = list.tell(&first);
     if next.is_none() {
         state.sandboxes.moved(&caller, 0, text.len() as u64).await;
-        return Ok(json_in_pieces(text));
+        return Ok(json_in_pieces(text, ()));
     }
     let pieces = stream::once(async { Ok(text) }).chain(list.rest(next));
     let body = Body::from_stream(Counted::new(pieces.boxed(), &state.sandboxes, caller));
