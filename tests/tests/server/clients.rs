@@ -247,3 +247,29 @@ fn an_early_refusal_arrives_and_the_rest_of_the_body_is_taken() {
         .unwrap();
     assert_eq!(Answer::read(&mut connection).unwrap().status, 200);
 }
+
+/// Strangers that hold all places: those with a key still get in, and a stranger that is needed no longer goes.
+#[test]
+fn connections_without_a_key_do_not_shut_out_those_with_one() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--max-connections", "3", "--header-timeout", "1h"]).unwrap();
+    let mut keyed = kept(&server).unwrap();
+    let mut strangers = [(); 2].map(|()| connect(server.api).unwrap());
+    // One of them has an answer, but no key.
+    strangers[1]
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    assert_eq!(Answer::read(&mut strangers[1]).unwrap().status, 200);
+    let mut more = [(); 2].map(|()| kept(&server).unwrap());
+    for stranger in &mut strangers {
+        assert!(is_closed(stranger), "a stranger has a place that somebody needs");
+    }
+    let refused = server.raw(b"").unwrap();
+    assert_eq!((refused.status, refused.code().unwrap().as_str()), (503, "at_capacity"));
+    for connection in more.iter_mut().chain([&mut keyed]) {
+        connection
+            .write_all(get(&server, &server.api.to_string()).as_bytes())
+            .unwrap();
+        assert_eq!(Answer::read(connection).unwrap().status, 200);
+    }
+}
