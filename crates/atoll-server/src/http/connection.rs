@@ -78,11 +78,8 @@ async fn answer(
     busy: Busy,
     mut request: Request<Body>,
 ) -> Result<Response<Answering>, Infallible> {
-    clock.request_begins();
-    request.extensions_mut().insert(place);
-    let busy = Busy(clock);
-    let mut request = Lingering::wrap(request);
     request.extensions_mut().insert(info);
+    request.extensions_mut().insert(place);
     let response = app.oneshot(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         busy.0.upgraded();

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A silent stream says something this often, so that a client that is gone is noticed.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Deserialize)]
 struct ExecuteCall {
