@@ -1,9 +1,10 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
 use super::E2b;
-use super::route::{ENVD_PORT, INTERPRETER_PORT, lost, of_host, running};
-use crate::api::{ApiError, AppState, ErrorCode};
-use crate::auth::{Presented, SecretKey, presented};
+use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::auth::SecretKey;
+use crate::http::Place;
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
@@ -83,12 +84,17 @@ fn clean(request: &mut Request, upgrade: bool) {
     for name in HOPS.iter().filter(|name| !(upgrade && **name == header::CONNECTION)) {
         headers.remove(name);
     }
-    for secret in ["x-api-key", "x-access-token", "e2b-traffic-access-token"] {
+    for secret in [ACCESS, TRAFFIC] {
         headers.remove(secret);
     }
-    // Other authorization is for the server inside.
-    if matches!(presented(headers), Presented::Key(key) if SecretKey::looks_like_one(&String::from_utf8_lossy(key))) {
-        headers.remove(header::AUTHORIZATION);
+    // Whatever else authorizes is for the server inside.
+    let with_keys: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(_, value)| SecretKey::is_in(value.as_bytes()))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in with_keys {
+        headers.remove(name);
     }
     let path = request
         .uri()
@@ -139,7 +145,28 @@ mod tests {
             clean(&mut request, false);
             request.headers().contains_key(header::AUTHORIZATION)
         };
-        assert!(!passed(&format!("Bearer {}", SecretKey::generate().reveal())));
-        assert!(passed("Bearer of-the-server-inside") && passed("Basic dXNlcjo="));
+        let key = SecretKey::generate();
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        for value in [
+            format!("Bearer {}", key.reveal()),
+            format!("Token {}", key.reveal()),
+            format!("Custom id=\"1\", key=\"{}\"", key.reveal()),
+            basic(&format!("user:{}", key.reveal())),
+            basic(&format!("{}:", key.reveal())),
+            key.reveal().to_owned(),
+        ] {
+            for name in ["authorization", "x-api-key", "cookie", "x-own"] {
+                assert!(!passed(name, &value), "{name}: {value}");
+            }
+        }
+        for value in [
+            "Bearer of-the-server-inside",
+            &basic("user:e2b_secret"),
+            "Token e2b_0123",
+        ] {
+            assert!(passed("authorization", value) && passed("x-api-key", value), "{value}");
+        }
     }
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
 }
