@@ -47,8 +47,9 @@ pub(super) async fn list_dir(
         return Ok(json_in_pieces(text, ()));
     }
     let pieces = stream::once(async { Ok(text) }).chain(list.rest(next));
-    let body = Body::from_stream(Counted::new(pieces.boxed(), &state.sandboxes, caller));
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    let body = Body::from_stream(pieces.boxed());
+    let answer = ([(CONTENT_TYPE, "application/json")], body).into_response();
+    Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
 /// A list that is being told.

@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 /// Meant for the next hop only.
@@ -46,6 +47,9 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
         let message = "the sandbox is not open to everybody; show its traffic access token";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
+    let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
+    e2b.sandboxes.check_day(&owner)?;
+    let meter = Meter::new(&e2b.sandboxes, owner);
     let _using = session.begin_use().map_err(|_| lost())?;
     let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
@@ -63,13 +67,15 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
     if let Some(host) = e2b.reach.of(session.id()).host {
         mask(&mut request, &host, port);
     }
+    let place = request.extensions().get::<Place>().cloned();
+    let request = request.map(|body| meter.request(body));
     let mut answer = sender.send_request(request).await.map_err(broken)?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);
-        tokio::spawn(join(ours, theirs));
+        tokio::spawn(join(ours, theirs, place, meter.clone()));
     }
-    Ok(answer.map(Body::new))
+    Ok(meter.answer(answer.map(Body::new)))
 }
 
 /// A client that did not ask could not read what comes.
@@ -113,12 +119,19 @@ fn mask(request: &mut Request, host: &str, port: u16) {
     }
 }
 
-/// A WebSocket: from now on bytes go through.
-async fn join(ours: hyper::upgrade::OnUpgrade, theirs: hyper::upgrade::OnUpgrade) {
+/// A WebSocket: from now on bytes go through, for as long as the connection has its place.
+async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: Meter) {
     if let (Ok(ours), Ok(theirs)) = (ours.await, theirs.await) {
-        let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
-        // Whoever closes first ends it for both.
-        tokio::io::copy_bidirectional(&mut ours, &mut theirs).await.ok();
+        let displaced = async {
+            match &place {
+                Some(place) => place.displaced().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = meter.join(TokioIo::new(ours), TokioIo::new(theirs)) => {}
+            () = displaced => {}
+        }
     }
 }
 
@@ -135,15 +148,16 @@ fn closed(error: &EngineError) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
 
     #[test]
     fn keys_stay_here_and_other_authorization_goes_on() {
-        let passed = |value: &str| {
+        let passed = |name: &'static str, value: &str| {
             let mut request = Request::new(Body::empty());
-            let value = value.parse().unwrap();
-            request.headers_mut().insert(header::AUTHORIZATION, value);
+            request.headers_mut().insert(name, value.parse().unwrap());
             clean(&mut request, false);
-            request.headers().contains_key(header::AUTHORIZATION)
+            request.headers().contains_key(name)
         };
         let key = SecretKey::generate();
         let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
@@ -167,6 +181,4 @@ mod tests {
             assert!(passed("authorization", value) && passed("x-api-key", value), "{value}");
         }
     }
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
 }

@@ -4,7 +4,9 @@ use super::connect::{EnvelopeReader, Item, failed_stream, invalid, one_envelope,
 use super::reach::with_names;
 use super::route::{Inside, word};
 use crate::api::budget::Hold;
-use crate::api::{ApiError, AppState, ErrorCode};
+use crate::api::object::Object;
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::auth::Caller;
 use atoll_core::wire::agent::TerminalSize;
 use atoll_engine::session::Session;
 use atoll_engine::{Command, CommandEnd, CommandEvent, CommandSpec, Listener};
@@ -90,14 +92,23 @@ struct Input {
 
 type Answer = Result<Json<Value>, ApiError>;
 
-pub(super) async fn start(State(state): State<AppState>, inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn start(
+    State(state): State<AppState>,
+    caller: Caller,
+    inside: Inside,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     let may = state.sandboxes.check_day_of(inside.session.id());
     let begun = match may {
         Ok(()) => begin(&inside, &headers, &body).await,
         Err(used_up) => Err(used_up),
     };
     match begun {
-        Ok((followed, command)) => follow(followed, &command, keepalive(&headers)),
+        Ok((followed, command)) => {
+            let meter = Meter::new(&state.sandboxes, caller);
+            meter.answer(follow(followed, &command, keepalive(&headers)))
+        }
         Err(error) => failed_stream(error),
     }
 }
@@ -172,8 +183,14 @@ fn keepalive(headers: &HeaderMap) -> Duration {
     seconds.filter(|s| *s > 0).map_or(KEEPALIVE, Duration::from_secs)
 }
 
-pub(super) async fn connect(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
-    let found = one_envelope::<CommandCall>(&headers, &body).and_then(|call| find(&inside.session, &call.process));
+pub(super) async fn connect(
+    State(state): State<AppState>,
+    caller: Caller,
+    inside: Inside,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let found = one_envelope::<CommandCall>(&headers, &body).and_then(|call| find(&inside.session, &call.process.0));
     match found {
         Ok(command) => {
             let followed = Followed {
@@ -181,7 +198,8 @@ pub(super) async fn connect(inside: Inside, headers: HeaderMap, body: Bytes) -> 
                 listener: command.listen(),
                 late: Arc::default(),
             };
-            follow(followed, &command, keepalive(&headers))
+            let meter = Meter::new(&state.sandboxes, caller);
+            meter.answer(follow(followed, &command, keepalive(&headers)))
         }
         Err(error) => failed_stream(error),
     }
@@ -293,9 +311,10 @@ pub(super) async fn list(inside: Inside) -> Answer {
     Ok(Json(json!({"processes": shown.collect::<Vec<Value>>()})))
 }
 
-pub(super) async fn send_input(inside: Inside, body: Bytes) -> Answer {
+pub(super) async fn send_input(State(state): State<AppState>, caller: Caller, inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
+    Meter::new(&state.sandboxes, caller).came(body.len());
     let command = alive(&inside.session, &call.process)?;
     feed(&command, call.input).await?;
     Ok(Json(json!({})))
@@ -320,7 +339,14 @@ async fn feed(command: &Command, input: Option<Input>) -> Result<(), ApiError> {
 }
 
 /// Input as a stream: the first message names the process, the others carry bytes.
-pub(super) async fn stream_input(inside: Inside, hold: Hold, body: Body) -> Response {
+pub(super) async fn stream_input(
+    State(state): State<AppState>,
+    caller: Caller,
+    inside: Inside,
+    hold: Hold,
+    body: Body,
+) -> Response {
+    let body = Meter::new(&state.sandboxes, caller).request(body);
     match take_input(&inside, &hold, body).await {
         Ok(()) => stream(futures_util::stream::once(async { Item::Message(json!({})) })),
         Err(error) => failed_stream(error),
