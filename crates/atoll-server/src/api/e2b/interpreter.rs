@@ -6,6 +6,7 @@ use super::lines::{Line, Own, encode, error_line};
 use super::reach::with_names;
 use super::route::Inside;
 use crate::api::AppState;
+use crate::api::object::Object;
 use crate::api::said::Said;
 use crate::auth::Caller;
 use atoll_core::execution::{CodeError, Execution};
@@ -91,7 +92,8 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
 
 fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body)
+    let read = serde_json::from_slice::<Object<T>>(body);
+    read.map(|call| call.0)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
 }
 

@@ -30,8 +30,8 @@ const KEEPALIVE: Duration = Duration::from_secs(90);
 
 #[derive(Debug, Deserialize)]
 pub(super) struct StartCall {
-    process: ProcessConfig,
-    pty: Option<Pty>,
+    process: Object<ProcessConfig>,
+    pty: Option<Object<Pty>>,
     tag: Option<String>,
     stdin: Option<bool>,
 }
@@ -48,7 +48,7 @@ struct ProcessConfig {
 
 #[derive(Debug, Deserialize)]
 struct Pty {
-    size: Option<PtySize>,
+    size: Option<Object<PtySize>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -78,10 +78,10 @@ struct Selector {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CommandCall {
-    process: Selector,
-    input: Option<Input>,
+    process: Object<Selector>,
+    input: Option<Object<Input>>,
     signal: Option<Value>,
-    pty: Option<Pty>,
+    pty: Option<Object<Pty>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,13 +128,14 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
     let _using = inside.session.begin_use()?;
     let terminal = call
         .pty
-        .map(|pty| pty.size.unwrap_or(PtySize { cols: 80, rows: 24 }).into());
-    let mut argv = vec![call.process.cmd];
-    argv.extend(call.process.args);
+        .map(|pty| pty.0.size.map_or(PtySize { cols: 80, rows: 24 }, |size| size.0).into());
+    let process = call.process.0;
+    let mut argv = vec![process.cmd];
+    argv.extend(process.args);
     let spec = CommandSpec {
         argv,
-        env: with_names(&inside.session, call.process.envs),
-        cwd: call.process.cwd,
+        env: with_names(&inside.session, process.envs),
+        cwd: process.cwd,
         stdin: call.stdin.unwrap_or(true),
         terminal,
         tag: call.tag,
@@ -313,15 +314,15 @@ pub(super) async fn list(inside: Inside) -> Answer {
 
 pub(super) async fn send_input(State(state): State<AppState>, caller: Caller, inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
-    let _using = inside.session.begin_use()?;
     Meter::new(&state.sandboxes, caller).came(body.len());
-    let command = alive(&inside.session, &call.process)?;
+    let _using = inside.session.begin_use()?;
+    let command = alive(&inside.session, &call.process.0)?;
     feed(&command, call.input).await?;
     Ok(Json(json!({})))
 }
 
-async fn feed(command: &Command, input: Option<Input>) -> Result<(), ApiError> {
-    let input = input.ok_or_else(|| invalid("there is no input"))?;
+async fn feed(command: &Command, input: Option<Object<Input>>) -> Result<(), ApiError> {
+    let Object(input) = input.ok_or_else(|| invalid("there is no input"))?;
     let text = match (input.pty, input.stdin, command.info.spec.terminal) {
         (Some(text), _, Some(_)) | (None, Some(text), None) => text,
         (Some(_), _, None) => return Err(invalid("this process has no terminal")),
@@ -355,18 +356,18 @@ pub(super) async fn stream_input(
 
 #[derive(Debug, Deserialize)]
 struct InputMessage {
-    start: Option<InputStart>,
-    data: Option<InputData>,
+    start: Option<Object<InputStart>>,
+    data: Option<Object<InputData>>,
 }
 
 #[derive(Debug, Deserialize)]
 struct InputStart {
-    process: Selector,
+    process: Object<Selector>,
 }
 
 #[derive(Debug, Deserialize)]
 struct InputData {
-    input: Option<Input>,
+    input: Option<Object<Input>>,
 }
 
 async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiError> {
@@ -379,8 +380,8 @@ async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiE
         while let Some(message) = reader.next()? {
             let message: InputMessage = unary(&message)?;
             match (message.start, message.data, &command) {
-                (Some(start), _, _) => command = Some(alive(&inside.session, &start.process)?),
-                (None, Some(data), Some(command)) => feed(command, data.input).await?,
+                (Some(start), _, _) => command = Some(alive(&inside.session, &start.0.process.0)?),
+                (None, Some(data), Some(command)) => feed(command, data.0.input).await?,
                 (None, Some(_), None) => return Err(invalid("the first message must name the process")),
                 (None, None, _) => {}
             }
@@ -391,7 +392,7 @@ async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiE
 
 pub(super) async fn send_signal(inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
-    let command = alive(&inside.session, &call.process)?;
+    let command = alive(&inside.session, &call.process.0)?;
     let signal = match call.signal {
         Some(Value::String(name)) if name == "SIGNAL_SIGKILL" => 9,
         Some(Value::String(name)) if name == "SIGNAL_SIGTERM" => 15,
@@ -407,7 +408,7 @@ pub(super) async fn send_signal(inside: Inside, body: Bytes) -> Answer {
 
 pub(super) async fn close_stdin(inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
-    let command = alive(&inside.session, &call.process)?;
+    let command = alive(&inside.session, &call.process.0)?;
     if command.info.spec.terminal.is_some() {
         return Err(invalid(
             "a terminal's input cannot be closed; send it the end-of-file character",
@@ -424,9 +425,9 @@ pub(super) async fn close_stdin(inside: Inside, body: Bytes) -> Answer {
 
 pub(super) async fn update(inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
-    let command = alive(&inside.session, &call.process)?;
-    if let Some(size) = call.pty.and_then(|pty| pty.size)
-        && !command.resize(size.into()).await
+    let command = alive(&inside.session, &call.process.0)?;
+    if let Some(size) = call.pty.and_then(|pty| pty.0.size)
+        && !command.resize(size.0.into()).await
     {
         return Err(ApiError::new(ErrorCode::Conflict, "this process has no terminal"));
     }
