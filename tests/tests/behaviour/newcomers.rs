@@ -163,6 +163,10 @@ fn hints_of_a_run_name_flags() -> Result<()> {
             "ask for more with `--timeout` or `--profile data`",
         ),
         (
+            &["--cpu-time", "300ms", "-c", "while True: pass"],
+            "ask for more with `--cpu-time` or `--profile data`",
+        ),
+        (
             &["-c", "x = bytearray(1 << 45)"],
             "ask for more with `--memory` or `--profile data`",
         ),
@@ -217,5 +221,19 @@ fn javascript_that_nothing_awaits_is_waited_for() -> Result<()> {
     ]
     .concat())?;
     assert_eq!(ran.code, Some(4), "{ran:?}");
+    Ok(())
+}
+
+#[test]
+fn languages_have_short_names() -> Result<()> {
+    for (lang, code, says) in [
+        ("py", "print(6 * 7)", "42\n"),
+        ("sh", "echo $((6 * 7))", "42\n"),
+        ("js", "console.log(6 * 7)", "42\n"),
+        ("ts", "const n: number = 42; console.log(n)", "42\n"),
+    ] {
+        let ran = run(&["run", "--template", "python-min", "--lang", lang, "-c", code])?;
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{lang}: {ran:?}");
+    }
     Ok(())
 }

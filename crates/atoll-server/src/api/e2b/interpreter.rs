@@ -110,17 +110,11 @@ fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
 }
 
 fn language(name: &str) -> Result<Language, Refusal> {
-    match name.to_lowercase().as_str() {
-        "python" | "python3" => Ok(Language::Python),
-        "javascript" | "js" => Ok(Language::Javascript),
-        "typescript" | "ts" | "tslab" | "deno" => Ok(Language::Typescript),
-        "bash" => Ok(Language::Bash),
-        "r" => Ok(Language::R),
-        other => Err((
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("there is no kernel for `{other}`"),
-        )),
+    // What this dialect's own service calls it.
+    if ["tslab", "deno"].contains(&name.to_lowercase().as_str()) {
+        return Ok(Language::Typescript);
     }
+    Language::read(name).map_err(|unknown| (StatusCode::INTERNAL_SERVER_ERROR, unknown.to_string()))
 }
 
 fn no_context(id: &str) -> Refusal {
@@ -166,11 +160,11 @@ impl Run {
         let request = Request {
             id: ExecutionId::from_random(crate::random_bytes()),
             context,
-            room: self.said.room(),
             code: &code,
             env,
             limits: None,
             control: self.control.clone(),
+            room: self.said.room(),
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
