@@ -237,3 +237,42 @@ fn languages_have_short_names() -> Result<()> {
     }
     Ok(())
 }
+
+/// Whether the error ends the code, is a command's, or is caught and printed.
+#[test]
+fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
+    let caught =
+        "import urllib.request\ntry: urllib.request.urlopen('https://example.org')\nexcept Exception as e: print(e)";
+    for (lang, code) in [
+        ("bash", "curl -sS https://example.org"),
+        ("bash", "curl -sS https://example.org || true"),
+        ("bash", "wget https://example.org"),
+        ("bash", "git clone https://example.org/a.git"),
+        (
+            "python",
+            "import urllib.request; urllib.request.urlopen('https://example.org')",
+        ),
+        ("python", caught),
+        ("javascript", "await fetch('https://example.org')"),
+        (
+            "javascript",
+            "try { await fetch('https://example.org') } catch (e) { console.error(e) }",
+        ),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        let hint = answer
+            .hint
+            .as_ref()
+            .map(|hint| (hint.refused.as_str(), hint.rule.as_str()));
+        assert_eq!(hint, Some(("the network", "net: none")), "{code}: {answer:?}");
+    }
+    for (lang, code) in [
+        ("bash", "curl -sS http://127.0.0.1:1"),
+        ("python", "print('the host is not known')"),
+        ("javascript", "await fetch('http://127.0.0.1:1')"),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        assert_eq!(answer.hint, None, "{code}");
+    }
+    Ok(())
+}
