@@ -276,3 +276,24 @@ fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn pip_tells_what_is_there_and_what_cannot_come() -> Result<()> {
+    for code in [
+        "pip install no-such",
+        "pip3 install no-such",
+        "python3 -m pip install no-such",
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", "bash", "-c", code])?;
+        let hint = answer.hint.as_ref().map(|hint| hint.rule.as_str());
+        assert_eq!(hint, Some("packages: those of the template"), "{code}: {answer:?}");
+        assert!(!answer.stderr.contains("/usr/"), "{code}: {}", answer.stderr);
+    }
+    let there = "pip install ipython && pip list | grep ^ipython && python3 -c 'import IPython'";
+    for (lang, code) in [("bash", there), ("python", "!pip list | grep ^ipython")] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        assert!(answer.stdout.contains("ipython "), "{answer:?}");
+        assert_eq!((answer.error, answer.hint), (None, None), "{code}");
+    }
+    Ok(())
+}
