@@ -46,7 +46,7 @@ fn a_figure_of_plotly_is_saved_as_a_page_and_a_table_is_printed() -> Result<()> 
                 go.Figure(go.Bar(x=['a'], y=[1])).show()";
     let ran = run_in(dir.path(), &["-c", code])?;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("shown:\n   a\n0  1\n"), "{ran:?}");
+    assert!(ran.stderr.contains("shown:\n     a\n  0  1\n"), "{ran:?}");
     assert!(ran.stderr.contains("saved: atoll-out/chart-1.html\n"), "{ran:?}");
     assert_eq!(names(dir.path())?, ["chart-1.html"]);
     let page = fs::read_to_string(dir.path().join("atoll-out/chart-1.html"))?;
