@@ -109,10 +109,15 @@ impl Sandbox {
 
     /// Calls a route of the sandbox that answers with a stream of envelopes.
     pub fn call(&self, server: &Server, path: &str, message: &Value) -> Result<Raw> {
+        Raw::read(&mut self.begin_call(server, path, message)?)
+    }
+
+    /// The same, and leaves the connection open.
+    pub fn begin_call(&self, server: &Server, path: &str, message: &Value) -> Result<TcpStream> {
         let message = message.to_string();
         let length = u32::try_from(message.len())?.to_be_bytes();
         let body = [&[0][..], &length, message.as_bytes()].concat();
-        Raw::read(&mut self.begin_as(server, "POST", path, "application/connect+json", &body)?)
+        self.begin_as(server, "POST", path, "application/connect+json", &body)
     }
 
     pub fn begin_code(&self, server: &Server, code: &str) -> Result<TcpStream> {

@@ -1,7 +1,7 @@
 //! Clients that are slow, wrong, too many or hostile.
 
 use anyhow::{Result, ensure};
-use atoll_tests::e2b::read_until;
+use atoll_tests::e2b::{create, read_until};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect, is_closed};
 use serde_json::json;
@@ -323,6 +323,14 @@ fn a_half_closed_client_hears_its_answer() {
         .unwrap();
     health.shutdown(Shutdown::Write).unwrap();
     assert_eq!(final_answer(&mut health).unwrap().status, 200);
+    // A stream that may be silent for long ends with its client's side: nobody could tell that it is gone.
+    let watched = create(&server, &server.key, json!({})).unwrap();
+    let mut watch = watched
+        .begin_call(&server, "/filesystem.Filesystem/WatchDir", &json!({"path": "/tmp"}))
+        .unwrap();
+    read_until(&mut watch, "start").unwrap();
+    watch.shutdown(Shutdown::Write).unwrap();
+    assert!(is_closed(&mut watch));
     // A body that is not whole, on the other hand, never comes.
     let mut cut = connect(server.api).unwrap();
     cut.write_all((post(&server, "Content-Length: 99\r\n") + "{").as_bytes())

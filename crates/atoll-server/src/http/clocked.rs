@@ -3,7 +3,8 @@
 //!
 //! A client may close its side once its request has gone out, and wait for the answer; one that is gone looks the same, until
 //! something is written to it. So it is told now and then that its request is being worked on, which every client of HTTP/1.1
-//! passes over, and which the machine of one that is gone refuses.
+//! passes over, and which the machine of one that is gone refuses. An answer that may be silent for long has no such
+//! means: there a closed side is the end.
 
 use axum::http::Version;
 use std::io;
@@ -34,6 +35,8 @@ struct Work {
     whole: bool,
     /// Its client passes over an answer that is none yet, and the answer has not begun.
     may_wait: bool,
+    /// Its answer may say nothing for long: then nobody knows whether its client is there.
+    silent: bool,
 }
 
 #[derive(Debug)]
@@ -59,6 +62,7 @@ impl ConnectionClock {
         self.set(Phase::Busy(Work {
             whole: false,
             may_wait: version == Version::HTTP_11,
+            silent: version != Version::HTTP_11,
         }));
     }
 
@@ -66,6 +70,17 @@ impl ConnectionClock {
         let mut state = self.lock();
         if let Phase::Busy(work) = &mut state.phase {
             work.whole = true;
+            if let Some(reader) = state.reader.take() {
+                reader.wake();
+            }
+        }
+    }
+
+    /// There is an answer, of whose silence nothing can be told.
+    pub(super) fn may_fall_silent(&self) {
+        let mut state = self.lock();
+        if let Phase::Busy(work) = &mut state.phase {
+            work.silent = true;
             if let Some(reader) = state.reader.take() {
                 reader.wake();
             }
@@ -161,7 +176,7 @@ impl Clocked {
     /// The client has closed its side. It still hears the answer to a request that has come whole, if it is there. Whether
     /// it has come whole is known a little later, when its handler has read it.
     fn poll_half_closed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Phase::Busy(work) = self.clock.wait_in(cx.waker()) else {
+        let Phase::Busy(work @ Work { silent: false, .. }) = self.clock.wait_in(cx.waker()) else {
             return Poll::Ready(Ok(()));
         };
         loop {

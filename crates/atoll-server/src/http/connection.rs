@@ -6,8 +6,9 @@ use super::listen::{ConnectionInfo, ConnectionLimits};
 use super::places::Place;
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -83,8 +84,20 @@ async fn answer(
     let response = app.oneshot(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         busy.0.upgraded();
+    } else if !goes_on(&response) {
+        busy.0.may_fall_silent();
     }
     Ok(response.map(|body| Answering { body, _busy: busy }))
+}
+
+/// A mark on answers that say something every few seconds, whatever happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lively;
+
+/// Whether its bytes come one after the other until the end.
+fn goes_on(response: &Response<Body>) -> bool {
+    let has_length = response.headers().contains_key(CONTENT_LENGTH) || response.body().size_hint().exact().is_some();
+    has_length || response.extensions().get::<Lively>().is_some()
 }
 
 /// While it lives, a request is being answered.

@@ -17,6 +17,7 @@ pub use host::{HostRules, SandboxHost};
 pub use listen::{ConnectionInfo, ConnectionLimits, Drained, serve};
 pub use observe::RequestNotes;
 
+pub(crate) use connection::Lively;
 pub(crate) use host::check_host;
 pub(crate) use observe::observe;
 pub(crate) use origin::{check_origin, cors};

@@ -9,16 +9,17 @@ use crate::api::AppState;
 use crate::api::object::Object;
 use crate::api::said::Said;
 use crate::auth::Caller;
+use crate::http::Lively;
 use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
 use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
-    Ok((kind, body).into_response())
+    Ok((Extension(Lively), kind, body).into_response())
 }
 
 fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {

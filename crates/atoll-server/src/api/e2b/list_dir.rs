@@ -9,9 +9,11 @@ use super::route::Inside;
 use crate::api::budget::{Hold, json_in_pieces};
 use crate::api::{ApiError, AppState, Meter};
 use crate::auth::Caller;
+use crate::http::Lively;
 use atoll_core::wire::agent::ListBound;
 use atoll_engine::FilePage;
 use atoll_engine::session::Session;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -48,7 +50,7 @@ pub(super) async fn list_dir(
     }
     let pieces = stream::once(async { Ok(text) }).chain(list.rest(next));
     let body = Body::from_stream(pieces.boxed());
-    let answer = ([(CONTENT_TYPE, "application/json")], body).into_response();
+    let answer = (Extension(Lively), [(CONTENT_TYPE, "application/json")], body).into_response();
     Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
