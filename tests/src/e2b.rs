@@ -74,10 +74,14 @@ pub fn create(server: &Server, key: &str, more: Value) -> Result<Sandbox> {
 impl Sandbox {
     /// Begins a request to the sandbox's own services, and leaves the connection open.
     pub fn begin(&self, server: &Server, method: &str, path: &str, body: &[u8]) -> Result<TcpStream> {
+        self.begin_as(server, method, path, "application/json", body)
+    }
+
+    fn begin_as(&self, server: &Server, method: &str, path: &str, kind: &str, body: &[u8]) -> Result<TcpStream> {
         let mut connection = connect(server.api)?;
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nE2b-Sandbox-Id: {}\r\nX-Access-Token: {}\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+             Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             server.api,
             self.id,
             self.token,
@@ -90,6 +94,30 @@ impl Sandbox {
 
     pub fn send(&self, server: &Server, method: &str, path: &str, body: &[u8]) -> Result<Raw> {
         Raw::read(&mut self.begin(server, method, path, body)?)
+    }
+
+    /// Asks a server inside, with these lines of a head besides.
+    pub fn port(&self, server: &Server, port: u16, more: &str) -> Result<Raw> {
+        let mut connection = connect(server.api)?;
+        let head = format!(
+            "GET / HTTP/1.1\r\nHost: {port}-{}.sbx.localhost\r\nConnection: close\r\n{more}\r\n",
+            self.id
+        );
+        connection.write_all(head.as_bytes())?;
+        Raw::read(&mut connection)
+    }
+
+    /// Calls a route of the sandbox that answers with a stream of envelopes.
+    pub fn call(&self, server: &Server, path: &str, message: &Value) -> Result<Raw> {
+        Raw::read(&mut self.begin_call(server, path, message)?)
+    }
+
+    /// The same, and leaves the connection open.
+    pub fn begin_call(&self, server: &Server, path: &str, message: &Value) -> Result<TcpStream> {
+        let message = message.to_string();
+        let length = u32::try_from(message.len())?.to_be_bytes();
+        let body = [&[0][..], &length, message.as_bytes()].concat();
+        self.begin_as(server, "POST", path, "application/connect+json", &body)
     }
 
     pub fn begin_code(&self, server: &Server, code: &str) -> Result<TcpStream> {

@@ -52,6 +52,30 @@ choice!(
     { Python = "python", Javascript = "javascript", Typescript = "typescript", Bash = "bash", R = "r" }
 );
 
+impl Language {
+    /// Those that there are. The others are planned.
+    pub const THERE: &'static [Self] = &[Self::Python, Self::Javascript, Self::Typescript, Self::Bash];
+
+    /// As people write it: its name, or a short one.
+    pub fn read(asked: &str) -> Result<Self, UnknownChoice> {
+        match asked.to_ascii_lowercase().as_str() {
+            "py" | "python3" => Ok(Self::Python),
+            "js" | "node" => Ok(Self::Javascript),
+            "ts" => Ok(Self::Typescript),
+            "sh" | "shell" => Ok(Self::Bash),
+            name => name.parse().map_err(|_| UnknownChoice {
+                kind: "language",
+                asked: asked.to_owned(),
+                known: Self::THERE
+                    .iter()
+                    .map(|one| one.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+        }
+    }
+}
+
 choice!(
     /// Which wall surrounds a sandbox. `Auto` is a wish, never the tier of a running sandbox.
     Tier, "tier",
@@ -70,10 +94,29 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_refused_with_the_list() {
-        let refused = "perl".parse::<Language>().unwrap_err();
+        let refused = "tiny".parse::<ProfileName>().unwrap_err();
+        assert_eq!(refused.to_string(), "unknown profile `tiny`; one of: small, data");
+    }
+
+    #[test]
+    fn languages_have_short_names_and_what_is_planned_is_not_listed() {
+        let read = ["py", "JS", "ts", "sh", "Python", "typescript", "r"].map(|word| Language::read(word).unwrap());
+        let names = read.map(Language::as_str);
         assert_eq!(
-            refused.to_string(),
-            "unknown language `perl`; one of: python, javascript, typescript, bash, r"
+            names,
+            [
+                "python",
+                "javascript",
+                "typescript",
+                "bash",
+                "python",
+                "typescript",
+                "r"
+            ]
+        );
+        assert_eq!(
+            Language::read("Perl").unwrap_err().to_string(),
+            "unknown language `Perl`; one of: python, javascript, typescript, bash"
         );
     }
 

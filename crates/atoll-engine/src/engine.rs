@@ -5,9 +5,10 @@ use crate::input::prepare_inputs;
 use crate::jail::{Inspected, JailError, JailSandbox, Link, ZygoteState, run_dir};
 use crate::sandbox::{Origin, Sandbox, SandboxSpec};
 use crate::spool::Spool;
-use crate::template::Template;
+use crate::template::{BIN, Template};
 use atoll_jail::plan::{Rotation, TemplatePlan, Walls, ZygotePlan};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -161,7 +162,7 @@ fn plan(template: &Template, warmth: Warmth, walls: Walls, rotation: Rotation) -
         tree: template.tree.clone(),
         kernel: template.kernel.clone(),
         links: template.links.clone(),
-        env: template.env.clone(),
+        env: with_our_commands(template.env.clone()),
         zygote: Some(ZygotePlan {
             argv: argv.map(str::to_owned).to_vec(),
             config,
@@ -169,4 +170,12 @@ fn plan(template: &Template, warmth: Warmth, walls: Walls, rotation: Rotation) -
         }),
         walls,
     }
+}
+
+/// Ours come before the template's and the machine's.
+fn with_our_commands(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    if let Some(path) = env.get_mut("PATH") {
+        *path = format!("{BIN}:{path}");
+    }
+    env
 }

@@ -4,6 +4,7 @@ use crate::capture::Capture;
 use crate::control::Control;
 use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::results::{Results, Taken};
+use crate::share::Room;
 use crate::stat::of_process;
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
@@ -70,6 +71,7 @@ pub(crate) struct Job<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     pub(crate) limits: &'a Limits,
     pub(crate) control: &'a Control,
+    pub(crate) room: Room,
     /// Nothing follows it in its context: what it leaves to be done is waited for.
     pub(crate) once: bool,
 }
@@ -124,7 +126,8 @@ pub(crate) async fn execute(
     job: Job<'_>,
     sink: Sink<'_>,
 ) -> Result<Ended, JailError> {
-    let mut run = Run::new(sandbox, context, job.id, job.limits, sink);
+    let results = Results::new(job.limits.rich_output.get(), job.room);
+    let mut run = Run::new(sandbox, context, job.id, job.limits, results, sink);
     let id = run.id.clone();
     let most_bytes = job.limits.rich_output.get();
     let late = sleep_until(run.started + job.limits.wall.duration());
@@ -149,6 +152,7 @@ impl<'a, 'b> Run<'a, 'b> {
         context: &'a mut Context,
         id: ExecutionId,
         limits: &'a Limits,
+        results: Results,
         sink: Sink<'b>,
     ) -> Self {
         let cpu_before = cpu_nanos(sandbox, context);
@@ -161,7 +165,7 @@ impl<'a, 'b> Run<'a, 'b> {
             id,
             stdout: Capture::new(limits.text_output.get()),
             stderr: Capture::new(limits.text_output.get()),
-            results: Results::new(limits.rich_output.get()),
+            results,
             error: None,
             stop: Stop::No,
             started: Instant::now(),
@@ -453,8 +457,7 @@ impl<'a, 'b> Run<'a, 'b> {
 fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {
     let of_sandbox = sandbox.stats.cpu_nanos();
     let used = of_sandbox.or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos));
-    let reading = u64::try_from(context.reading.as_nanos()).unwrap_or(u64::MAX);
-    used.unwrap_or(0).saturating_add(reading)
+    context.reading.added_to(used)
 }
 
 /// The number behind a limit, in words: `memory_limit: 512 MiB`.

@@ -15,6 +15,25 @@ const NOT_THERE: [&str; 5] = [
     "does not exist",
 ];
 
+/// How programs and libraries say that there is no way out: by name, and by address.
+const NO_NETWORK: [&str; 9] = [
+    "Could not resolve host",
+    "unable to resolve host address",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Failed to resolve '",
+    "getaddrinfo ENOTFOUND",
+    "getaddrinfo EAI_AGAIN",
+    "Network is unreachable",
+    "connect ENETUNREACH",
+];
+/// How `pip` answers, that of the sandbox or none at all.
+const NO_PACKAGE: [&str; 3] = [
+    "nothing can be installed inside a sandbox",
+    "does nothing inside a sandbox: its packages",
+    "No module named pip",
+];
+
 /// An outcome is a fact of the kernel. A hint is advice, and may follow the program's own words as well.
 pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hint> {
     of_limit(ended, limits)
@@ -24,7 +43,7 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
         .or_else(|| of_open_files(ended, limits))
         .or_else(|| of_input(ended, inputs))
         .or_else(|| of_words(ended))
-        .or_else(|| of_network(ended.error.as_ref()?))
+        .or_else(|| of_network(ended))
 }
 
 fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
@@ -121,10 +140,17 @@ fn of_input(ended: &Ended, inputs: &[String]) -> Option<Hint> {
     Some(hint(&refused, "inputs are in /data/input", &instead))
 }
 
+const ENOUGH: usize = 4096;
+
 /// Enough of a complaint: it may be as long as its program likes.
 fn beginning(text: &str) -> &str {
-    const ENOUGH: usize = 4096;
     text.get(..text.floor_char_boundary(ENOUGH)).unwrap_or_default()
+}
+
+/// And of what was said last.
+fn end(text: &str) -> &str {
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(ENOUGH))..)
+        .unwrap_or_default()
 }
 
 /// Whether the name is in the line, and not as a piece of another one.
@@ -138,23 +164,34 @@ fn names(line: &str, name: &str) -> bool {
     line.match_indices(name).any(alone)
 }
 
-fn of_network(error: &CodeError) -> Option<Hint> {
-    let said = error.name.contains("gaierror")
-        || error.value.contains("Network is unreachable")
-        || error.value.contains("Name or service not known");
+/// Raised, or caught by the code and printed.
+fn of_network(ended: &Ended) -> Option<Hint> {
+    let raised = ended.error.as_ref().is_some_and(|error| {
+        let deep = error.traceback.iter().any(|line| is_about_the_network(line));
+        error.name.contains("gaierror") || is_about_the_network(&error.value) || deep
+    });
+    let printed = [&ended.stderr, &ended.stdout].into_iter().any(|text| {
+        let ends = [beginning(text), end(text)];
+        ends.into_iter().flat_map(str::lines).any(is_about_the_network)
+    });
     let instead = "give the data as a file, in `inputs`";
-    said.then(|| hint("the network", "net: none", instead))
+    (raised || printed).then(|| hint("the network", "net: none", instead))
+}
+
+/// A server inside that does not answer is something else.
+fn is_about_the_network(line: &str) -> bool {
+    NO_NETWORK.iter().any(|words| line.contains(words))
 }
 
 /// What the program itself says when it meets a wall that needs no limit.
 fn of_words(ended: &Ended) -> Option<Hint> {
+    let printed = beginning(&ended.stderr);
+    if NO_PACKAGE.iter().any(|words| printed.contains(words)) {
+        return Some(no_package());
+    }
     let error = ended.error.as_ref()?;
     match error.name.as_str() {
-        "ModuleNotFoundError" => Some(hint(
-            "a package that the template does not have",
-            "packages: those of the template",
-            "use what is there, or a template that has it; nothing can be installed inside",
-        )),
+        "ModuleNotFoundError" => Some(no_package()),
         "FileNotFoundError" => Some(hint(
             "a file that is not in the sandbox",
             "files: none of yours but the inputs",
@@ -167,6 +204,14 @@ fn of_words(ended: &Ended) -> Option<Hint> {
         )),
         _ => None,
     }
+}
+
+fn no_package() -> Hint {
+    hint(
+        "a package that the template does not have",
+        "packages: those of the template",
+        "use what is there, or a template that has it; nothing can be installed inside",
+    )
 }
 
 /// The line of code where an error came up.

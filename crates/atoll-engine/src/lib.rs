@@ -21,6 +21,7 @@ mod pool;
 mod results;
 mod sandbox;
 pub mod session;
+mod share;
 mod spool;
 mod stat;
 pub mod template;
@@ -43,6 +44,7 @@ pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
+pub use share::Room;
 pub use trial::try_out;
 
 pub(crate) fn random_bytes() -> [u8; 16] {

@@ -1,6 +1,7 @@
-//! The results of one execution while it runs: added, updated in place, cleared, within a limit of bytes. Knows no
-//! process and no stream; `execute` calls it with what the interpreter said, which is hostile.
+//! The results of one execution while it runs: added, updated in place, cleared, within a limit of bytes and within what
+//! results of all executions may take together. Knows no process and no stream; `execute` calls it with what the interpreter said, which is hostile.
 
+use crate::share::Room;
 use atoll_core::execution::RichResult;
 use atoll_core::form::{Form, length_of};
 
@@ -33,6 +34,7 @@ pub(crate) struct Results {
     shown: Vec<Shown>,
     limit: u64,
     left: u64,
+    room: Room,
     /// Of all results that were shown, those that were replaced or cleared since among them.
     given: u64,
     pub(crate) truncated: bool,
@@ -41,11 +43,12 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    pub(crate) fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64, room: Room) -> Self {
         Self {
             shown: Vec::new(),
             limit,
             left: limit,
+            room,
             given: 0,
             truncated: false,
             clear_next: false,
@@ -71,6 +74,10 @@ impl Results {
         let Some((result, size)) = fitting(result, whole, room) else {
             return Taken::LeftOut;
         };
+        if !self.room.set(self.limit.saturating_sub(room - size)) {
+            self.truncated = true;
+            return Taken::LeftOut;
+        }
         self.left = room - size;
         self.given = self.given.saturating_add(size);
         let shown = Shown {
@@ -103,6 +110,7 @@ impl Results {
 
     fn empty(&mut self) -> bool {
         self.left = self.limit;
+        self.room.set(0);
         let had = !self.shown.is_empty();
         self.shown.clear();
         had
@@ -172,6 +180,7 @@ fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::Budget;
 
     fn result(text: &str) -> RichResult {
         let data = [("text/plain".to_owned(), Form::from(text))].into_iter().collect();
@@ -193,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_update_takes_the_place_of_its_own_id_only() {
-        let mut results = Results::new(1 << 20);
+        let mut results = Results::new(1 << 20, Room::default());
         assert_eq!(results.take(result("a"), id("x"), false), Taken::Added);
         assert_eq!(results.take(result("b"), id("y"), false), Taken::Added);
         assert_eq!(results.take(result("c"), id("x"), true), Taken::Updated(0));
@@ -204,7 +213,7 @@ mod tests {
 
     #[test]
     fn updates_do_not_use_up_the_limit_and_none_passes_it() {
-        let mut results = Results::new(400);
+        let mut results = Results::new(400, Room::default());
         for _ in 0..100 {
             assert_ne!(results.take(result(&"x".repeat(200)), id("x"), true), Taken::LeftOut);
         }
@@ -225,7 +234,7 @@ mod tests {
         rich.data.insert("image/png".to_owned(), Form::Text("p".repeat(300)));
         rich.data.insert("text/html".to_owned(), Form::Text("h".repeat(50)));
         rich.chart = Some(Form::Text("c".repeat(500)));
-        let mut results = Results::new(850);
+        let mut results = Results::new(850, Room::default());
         assert_eq!(results.take(rich.clone(), None, false), Taken::Added);
         assert!(results.truncated, "its chart is left out");
         assert_eq!(results.take(rich, None, false), Taken::Added);
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn results_have_a_number_too() {
-        let mut results = Results::new(1 << 30);
+        let mut results = Results::new(1 << 30, Room::default());
         for _ in 0..MOST_RESULTS {
             assert_eq!(results.take(result(""), id("x"), false), Taken::Added);
         }
@@ -264,7 +273,7 @@ mod tests {
 
     #[test]
     fn clearing_waits_for_the_next_result_if_asked() {
-        let mut results = Results::new(1 << 20);
+        let mut results = Results::new(1 << 20, Room::default());
         results.take(result("a"), None, false);
         assert!(!results.clear(true) && results.last().is_some());
         assert!(results.before_next() && results.last().is_none() && results.left == results.limit);
@@ -274,5 +283,20 @@ mod tests {
         results.clear(true);
         results.take(result("kept"), None, false);
         assert_eq!(texts(results), ["kept"], "nothing new came");
+    }
+
+    #[test]
+    fn what_all_executions_have_no_room_for_is_left_out() {
+        static FEW: Budget = Budget::new(2_000);
+        let free: usize = 1 << 20;
+        let limit = free as u64 + 10_000;
+        let (mut one, mut other) = (Results::new(limit, Room::of(&FEW)), Results::new(limit, Room::of(&FEW)));
+        let long = result(&"x".repeat(free + 1_500));
+        assert_eq!(one.take(long.clone(), None, false), Taken::Added);
+        assert_eq!(other.take(long.clone(), None, false), Taken::LeftOut);
+        assert!(other.truncated && !one.truncated);
+        assert_eq!(other.take(result("small"), None, false), Taken::Added);
+        one.clear(false);
+        assert_eq!(other.take(long, None, false), Taken::Added);
     }
 }

@@ -11,6 +11,7 @@ use crate::inside::Commands;
 use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::lost;
 use crate::out_dir::OutDir;
+use crate::share::Room;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
@@ -77,6 +78,8 @@ pub struct Request<'a> {
     /// In place of the sandbox's own; only what holds for one execution is looked at.
     pub limits: Option<Limits>,
     pub control: Control,
+    /// What its results take. A caller that keeps results keeps a copy.
+    pub room: Room,
 }
 
 /// In which context an execution runs.
@@ -168,6 +171,7 @@ impl Sandbox {
             env: BTreeMap::new(),
             limits: None,
             control: Control::of(interrupt),
+            room: Room::default(),
         };
         self.execute(request, sink).await
     }
@@ -190,6 +194,7 @@ impl Sandbox {
             env: &env,
             limits: &limits,
             control: &request.control,
+            room: request.room,
             once: self.once,
         };
         let ended = execute(&self.jail, &mut context, job, sink).await;

@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
         allow_hyphen_values = true
     )]
     pub(crate) code: Option<String>,
-    /// python, bash, or javascript and typescript where the machine has Node; r is planned [default: as the file's name ends,
+    /// python, bash, or javascript and typescript where the machine has Node; also py, sh, js and ts [default: as the file's name ends,
     /// else python]
     #[arg(long)]
     pub(crate) lang: Option<String>,
@@ -85,6 +85,9 @@ pub(crate) struct RunArgs {
     /// Wall-clock time of the execution, like 500ms, 30s or 5m; at most 24h
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
+    /// Processor time of the execution, like 30s or 2m; at most 24h
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) cpu_time: Option<String>,
     /// Input file, shown read-only as /data/input/NAME; can be repeated
     #[arg(long = "in", value_name = "PATH[=NAME]")]
     pub(crate) inputs: Vec<std::ffi::OsString>,

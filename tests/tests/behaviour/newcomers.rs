@@ -46,7 +46,7 @@ fn a_figure_of_plotly_is_saved_as_a_page_and_a_table_is_printed() -> Result<()> 
                 go.Figure(go.Bar(x=['a'], y=[1])).show()";
     let ran = run_in(dir.path(), &["-c", code])?;
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stderr.contains("shown:\n   a\n0  1\n"), "{ran:?}");
+    assert!(ran.stderr.contains("shown:\n     a\n  0  1\n"), "{ran:?}");
     assert!(ran.stderr.contains("saved: atoll-out/chart-1.html\n"), "{ran:?}");
     assert_eq!(names(dir.path())?, ["chart-1.html"]);
     let page = fs::read_to_string(dir.path().join("atoll-out/chart-1.html"))?;
@@ -163,6 +163,10 @@ fn hints_of_a_run_name_flags() -> Result<()> {
             "ask for more with `--timeout` or `--profile data`",
         ),
         (
+            &["--cpu-time", "300ms", "-c", "while True: pass"],
+            "ask for more with `--cpu-time` or `--profile data`",
+        ),
+        (
             &["-c", "x = bytearray(1 << 45)"],
             "ask for more with `--memory` or `--profile data`",
         ),
@@ -217,5 +221,79 @@ fn javascript_that_nothing_awaits_is_waited_for() -> Result<()> {
     ]
     .concat())?;
     assert_eq!(ran.code, Some(4), "{ran:?}");
+    Ok(())
+}
+
+#[test]
+fn languages_have_short_names() -> Result<()> {
+    for (lang, code, says) in [
+        ("py", "print(6 * 7)", "42\n"),
+        ("sh", "echo $((6 * 7))", "42\n"),
+        ("js", "console.log(6 * 7)", "42\n"),
+        ("ts", "const n: number = 42; console.log(n)", "42\n"),
+    ] {
+        let ran = run(&["run", "--template", "python-min", "--lang", lang, "-c", code])?;
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{lang}: {ran:?}");
+    }
+    Ok(())
+}
+
+/// Whether the error ends the code, is a command's, or is caught and printed.
+#[test]
+fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
+    let caught =
+        "import urllib.request\ntry: urllib.request.urlopen('https://example.org')\nexcept Exception as e: print(e)";
+    for (lang, code) in [
+        ("bash", "curl -sS https://example.org"),
+        ("bash", "curl -sS https://example.org || true"),
+        ("bash", "wget https://example.org"),
+        ("bash", "git clone https://example.org/a.git"),
+        (
+            "python",
+            "import urllib.request; urllib.request.urlopen('https://example.org')",
+        ),
+        ("python", caught),
+        ("javascript", "await fetch('https://example.org')"),
+        (
+            "javascript",
+            "try { await fetch('https://example.org') } catch (e) { console.error(e) }",
+        ),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        let hint = answer
+            .hint
+            .as_ref()
+            .map(|hint| (hint.refused.as_str(), hint.rule.as_str()));
+        assert_eq!(hint, Some(("the network", "net: none")), "{code}: {answer:?}");
+    }
+    for (lang, code) in [
+        ("bash", "curl -sS http://127.0.0.1:1"),
+        ("python", "print('the host is not known')"),
+        ("javascript", "await fetch('http://127.0.0.1:1')"),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        assert_eq!(answer.hint, None, "{code}");
+    }
+    Ok(())
+}
+
+#[test]
+fn pip_tells_what_is_there_and_what_cannot_come() -> Result<()> {
+    for code in [
+        "pip install no-such",
+        "pip3 install no-such",
+        "python3 -m pip install no-such",
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", "bash", "-c", code])?;
+        let hint = answer.hint.as_ref().map(|hint| hint.rule.as_str());
+        assert_eq!(hint, Some("packages: those of the template"), "{code}: {answer:?}");
+        assert!(!answer.stderr.contains("/usr/"), "{code}: {}", answer.stderr);
+    }
+    let there = "pip install ipython && pip list | grep ^ipython && python3 -c 'import IPython'";
+    for (lang, code) in [("bash", there), ("python", "!pip list | grep ^ipython")] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        assert!(answer.stdout.contains("ipython "), "{answer:?}");
+        assert_eq!((answer.error, answer.hint), (None, None), "{code}");
+    }
     Ok(())
 }

@@ -38,7 +38,10 @@ fn the_value_of_the_last_line_is_said_on_stderr() -> Result<()> {
         "-c",
         "class T:\n    def __repr__(self): return 'a\\nb'\nT()",
     ])?;
-    assert_eq!((lines.stdout.as_str(), lines.stderr.as_str()), ("", "result:\na\nb\n"));
+    assert_eq!(
+        (lines.stdout.as_str(), lines.stderr.as_str()),
+        ("", "result:\n  a\n  b\n")
+    );
     let none = run(&["run", "--template", "python-min", "-c", "print(1)"])?;
     assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("1\n", ""));
     Ok(())

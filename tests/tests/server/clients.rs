@@ -1,10 +1,12 @@
 //! Clients that are slow, wrong, too many or hostile.
 
 use anyhow::{Result, ensure};
+use atoll_tests::e2b::{create, read_until};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect, is_closed};
+use serde_json::json;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 fn get(server: &Server, host: &str) -> String {
@@ -246,4 +248,99 @@ fn an_early_refusal_arrives_and_the_rest_of_the_body_is_taken() {
         .write_all(get(&server, &server.api.to_string()).as_bytes())
         .unwrap();
     assert_eq!(Answer::read(&mut connection).unwrap().status, 200);
+}
+
+/// Strangers that hold all places: those with a key still get in, and a stranger that is needed no longer goes.
+#[test]
+fn connections_without_a_key_do_not_shut_out_those_with_one() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--max-connections", "3", "--header-timeout", "1h"]).unwrap();
+    let mut keyed = kept(&server).unwrap();
+    let mut strangers = [(); 2].map(|()| connect(server.api).unwrap());
+    // One of them has an answer, but no key.
+    strangers[1]
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    assert_eq!(Answer::read(&mut strangers[1]).unwrap().status, 200);
+    let mut more = [(); 2].map(|()| kept(&server).unwrap());
+    for stranger in &mut strangers {
+        assert!(is_closed(stranger), "a stranger has a place that somebody needs");
+    }
+    let refused = server.raw(b"").unwrap();
+    assert_eq!((refused.status, refused.code().unwrap().as_str()), (503, "at_capacity"));
+    for connection in more.iter_mut().chain([&mut keyed]) {
+        connection
+            .write_all(get(&server, &server.api.to_string()).as_bytes())
+            .unwrap();
+        assert_eq!(Answer::read(connection).unwrap().status, 200);
+    }
+}
+
+/// Reads past what only says that the answer comes later.
+fn final_answer(connection: &mut TcpStream) -> Result<Answer> {
+    loop {
+        let answer = Answer::read(connection)?;
+        if answer.status >= 200 {
+            return Ok(answer);
+        }
+        ensure!(answer.status == 102, "{answer:?}");
+    }
+}
+
+/// A client that has closed its side waits for its answer, whole or as a stream; one that is gone does not hold its code.
+#[test]
+fn a_half_closed_client_hears_its_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = server.sandbox(&json!({})).unwrap();
+    let run = |wanted: &str, code: &str| {
+        let body = json!({ "code": code }).to_string();
+        let mut connection = connect(server.api).unwrap();
+        let head = format!(
+            "POST /v1/sandboxes/{sandbox}/run HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\n{wanted}Connection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            server.api,
+            server.key,
+            body.len()
+        );
+        connection.write_all(head.as_bytes()).unwrap();
+        connection.shutdown(Shutdown::Write).unwrap();
+        connection
+    };
+    // Long enough to be looked for a few times.
+    let answer = final_answer(&mut run("", "import time; time.sleep(2.5); 6 * 7")).unwrap();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json().unwrap()["results"][0]["data"]["text/plain"], "42");
+    let mut stream = run(
+        "Accept: text/event-stream\r\n",
+        "import time; print('begun', flush=True); time.sleep(2.5); 6 * 7",
+    );
+    let told = read_until(&mut stream, "event: end").unwrap();
+    assert!(told.contains("begun") && told.contains("\"42\""), "{told}");
+    let mut health = connect(server.api).unwrap();
+    health
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    health.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(final_answer(&mut health).unwrap().status, 200);
+    // A stream that may be silent for long ends with its client's side: nobody could tell that it is gone.
+    let watched = create(&server, &server.key, json!({})).unwrap();
+    let mut watch = watched
+        .begin_call(&server, "/filesystem.Filesystem/WatchDir", &json!({"path": "/tmp"}))
+        .unwrap();
+    read_until(&mut watch, "start").unwrap();
+    watch.shutdown(Shutdown::Write).unwrap();
+    assert!(is_closed(&mut watch));
+    // A body that is not whole, on the other hand, never comes.
+    let mut cut = connect(server.api).unwrap();
+    cut.write_all((post(&server, "Content-Length: 99\r\n") + "{").as_bytes())
+        .unwrap();
+    cut.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(Answer::read(&mut cut).unwrap().status, 400);
+    // Gone altogether: the context is free for the next.
+    drop(run("", "import time; time.sleep(600)"));
+    let next = server
+        .json("POST", &format!("/v1/sandboxes/{sandbox}/run"), &json!({"code": "1"}))
+        .unwrap();
+    assert_eq!(next.json().unwrap()["outcome"], "ok");
 }

@@ -1,8 +1,9 @@
 //! One running interpreter as the engine sees it: a control socket, two pipes, a pidfd. What comes out is hostile.
 
 use super::link::{JailError, watch};
-use super::share::Share;
+use super::reading::Reading;
 use super::start::Parent;
+use crate::share::Share;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
 use atoll_jail::walls;
@@ -10,13 +11,9 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
-use tokio::runtime::RuntimeFlavor;
 
 const PIECE: usize = 64 << 10;
-/// A message above this is read aside from other tasks.
-const LONG: usize = 256 << 10;
 /// Room in a message for what is not the result itself: names, an error's traceback.
 const MESSAGE_ROOM: usize = 4 << 20;
 /// After the end of an execution at most this many pieces are read, so that a flood in the background cannot hold us.
@@ -63,7 +60,7 @@ pub(crate) struct Context {
     frames: FrameReader,
     share: Share,
     /// Time that this process has spent with messages of the context. It counts as the context's own.
-    pub(crate) reading: Duration,
+    pub(crate) reading: Reading,
     line: Vec<u8>,
     happened: VecDeque<Happened>,
     /// The control socket is at its end. The process may live on: code can close it, or become another program.
@@ -93,8 +90,8 @@ impl Context {
             stdout: Some(watch(stdout)?),
             stderr: Some(watch(stderr)?),
             frames: FrameReader::new(MAX_FRAME_BYTES),
-            share: Share::default(),
-            reading: Duration::ZERO,
+            share: Share::of_messages(),
+            reading: Reading::default(),
             line: Vec::new(),
             happened: VecDeque::new(),
             hung_up: false,
@@ -263,7 +260,7 @@ impl Context {
                 Frame::Skipped { .. } => self.happened.push_back(Happened::TooLong),
                 // What does not fit the protocol is dropped: user code can write to the socket, too.
                 Frame::Whole(body) => {
-                    let said = self.read(&body);
+                    let said = self.reading.of(body.len(), || parse(&body));
                     self.happened.extend(said.map(Happened::Said));
                 }
             }
@@ -272,18 +269,6 @@ impl Context {
             self.frames.give_up();
             self.share.set(0);
         }
-    }
-
-    /// A long message takes its time, which is the context's, and nobody else waits for it.
-    fn read(&mut self, body: &[u8]) -> Option<FromKernel> {
-        let began = Instant::now();
-        let runtime = tokio::runtime::Handle::try_current().map(|runtime| runtime.runtime_flavor());
-        let said = match runtime {
-            Ok(RuntimeFlavor::MultiThread) if body.len() > LONG => tokio::task::block_in_place(|| parse(body)),
-            _ => parse(body),
-        };
-        self.reading += began.elapsed();
-        said
     }
 
     fn take_status(&mut self, bytes: &[u8]) {

@@ -5,8 +5,8 @@ mod context;
 mod lines;
 mod link;
 mod mailbox;
+mod reading;
 mod sandbox;
-mod share;
 mod start;
 
 pub(crate) use agent::{Agent, Asked};

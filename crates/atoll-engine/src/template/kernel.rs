@@ -11,13 +11,22 @@ use super::{INSIDE, compile, recipe, venv};
 use fs_err as fs;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+/// In the interpreter of the template, whose packages it tells.
+const PIP: &str = "#!/opt/atoll/venv/bin/python3 -I\nimport sys\nsys.path.insert(0, '/opt/atoll/kernel')\n\
+    from atoll_kernel.pip import main\nsys.exit(main(sys.argv[1:]))\n";
 const PREFIX: &str = ".building-";
 /// Where the JavaScript kernel lies in the directory.
 const NODE: &str = "atoll_node";
-/// The same as a context sees it.
+/// Commands that are ours, before the machine's own of the same name.
+const COMMANDS: [&str; 2] = ["bin/pip", "bin/pip3"];
+/// Their folder as a context sees it.
+pub(crate) const BIN: &str = "/opt/atoll/kernel/bin";
+/// The JavaScript kernel as a context sees it.
 pub(crate) const NODE_KERNEL: &str = "/opt/atoll/kernel/atoll_node/kernel.cjs";
 
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +97,12 @@ fn write_files(root: &Path) -> std::io::Result<()> {
         fs::create_dir_all(file.parent().unwrap_or(root))?;
         fs::write(file, text)?;
     }
+    fs::create_dir(root.join("bin"))?;
+    for command in COMMANDS {
+        let file = root.join(command);
+        fs::write(&file, PIP)?;
+        fs::set_permissions(&file, Permissions::from_mode(0o755))?;
+    }
     fs::write(root.join("libatoll_zygote.so"), atoll_jail::ZYGOTE_LIBRARY)
 }
 
@@ -113,7 +128,9 @@ fn sweep(kernels: &Path) -> Result<(), KernelError> {
 fn digest() -> String {
     let mut hash = Sha256::new();
     let files = sources().map(|(package, name, text)| (format!("{package}/{name}"), text.as_bytes()));
-    for (name, bytes) in files.chain([("libatoll_zygote.so".to_owned(), atoll_jail::ZYGOTE_LIBRARY)]) {
+    let commands = COMMANDS.map(|name| (name.to_owned(), PIP.as_bytes()));
+    let library = [("libatoll_zygote.so".to_owned(), atoll_jail::ZYGOTE_LIBRARY)];
+    for (name, bytes) in files.chain(commands).chain(library) {
         hash.update(format!("{name} {}\n", bytes.len()));
         hash.update(bytes);
     }

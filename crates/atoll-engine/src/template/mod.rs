@@ -46,7 +46,7 @@ pub use error::TemplateError;
 pub use fonts::FontsError;
 pub use install::InstallError;
 pub use kernel::KernelError;
-pub(crate) use kernel::NODE_KERNEL;
+pub(crate) use kernel::{BIN, NODE_KERNEL};
 pub use manifest::ManifestError;
 pub use patience::Stop;
 pub use recipe::RecipeError;

@@ -24,7 +24,19 @@ def wanted_by(command: str) -> list[str] | None:
     """What a shell command asks pip to install; None if it is another command, or more than that."""
     words = _words(command)
     match = _INSTALL.match(" ".join(words) + " ")
-    return _requirements(words[len(match[0].split()) :]) if match else None
+    return requirements(words[len(match[0].split()) :]) if match else None
+
+
+def requirements(words: list[str]) -> list[str]:
+    """What is to be installed, of the words after `install`."""
+    rest, names = iter(words), []
+    for word in rest:
+        if word in _WITH_VALUE:
+            value = next(rest, "")
+            names += [value] if word == "-r" else []
+        elif not word.startswith("-"):
+            names.append(word)
+    return names
 
 
 def install(wanted: list[str]) -> int:
@@ -47,17 +59,6 @@ def _words(command: str) -> list[str]:
     if end < len(words) and words[end] not in ("|", ">", ">>", "&>"):
         return []
     return words[: end - 1] if words[end - 1 : end + 1] in (["2", ">"], ["1", ">"]) else words[:end]
-
-
-def _requirements(words: list[str]) -> list[str]:
-    rest, names = iter(words), []
-    for word in rest:
-        if word in _WITH_VALUE:
-            value = next(rest, "")
-            names += [value] if word == "-r" else []
-        elif not word.startswith("-"):
-            names.append(word)
-    return names
 
 
 def _is_there(requirement: str) -> bool:

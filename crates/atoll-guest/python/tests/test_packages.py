@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import Kernel
 
-from atoll_kernel import packages
+from atoll_kernel import packages, pip
 
 
 @pytest.mark.parametrize("command", ["!pip install -q ipython", "%pip install ipython", "%uv pip install ipython"])
@@ -33,3 +33,20 @@ def test_only_a_plain_install_is_answered() -> None:
     assert packages.wanted_by("/x/bin/python3 -m pip install 'a>=1' | tail -1") == ["a>=1"]
     for command in ["pip list", "pip install a && ls", "echo pip install a", "pip install a; ls", "pip install 'a", ""]:
         assert packages.wanted_by(command) is None, command
+
+
+def test_the_command_answers_from_what_is_there(capfd: pytest.CaptureFixture[str]) -> None:
+    assert pip.main(["install", "-q", "ipython"]) == 0
+    assert capfd.readouterr().out.startswith("Requirement already satisfied: ipython (")
+    assert pip.main(["list"]) == 0 and "ipython " in capfd.readouterr().out
+    assert pip.main(["freeze"]) == 0 and "ipython==" in capfd.readouterr().out
+    assert pip.main(["show", "ipython"]) == 0 and capfd.readouterr().out.startswith("Name: ipython\nVersion: ")
+
+
+def test_the_command_refuses_with_what_to_do(capfd: pytest.CaptureFixture[str]) -> None:
+    assert pip.main(["install", "no-such"]) == 1
+    assert "`no-such` is not in this template, and nothing can be installed" in capfd.readouterr().err
+    for command in ["download", "uninstall", "wheel"]:
+        assert pip.main([command, "ipython"]) == 1
+        assert f"`pip {command}` does nothing inside a sandbox" in capfd.readouterr().err
+    assert pip.main(["show", "no-such"]) == 1

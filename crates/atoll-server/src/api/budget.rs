@@ -140,8 +140,9 @@ impl<S: Sync> FromRequestParts<S> for Hold {
     }
 }
 
-/// An answer of JSON that is sent piece by piece if it is long, so that it is held until the reader has taken it.
-pub(crate) fn json_in_pieces(mut text: Bytes) -> Response {
+/// An answer of JSON that is sent piece by piece if it is long, so that it is held until the reader has taken it. So is
+/// what is kept with it.
+pub(crate) fn json_in_pieces(mut text: Bytes, kept: impl Send + 'static) -> Response {
     let head = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CONTENT_LENGTH, text.len().into()),
@@ -150,6 +151,7 @@ pub(crate) fn json_in_pieces(mut text: Bytes) -> Response {
         return (head, text).into_response();
     }
     let pieces = std::iter::from_fn(move || {
+        let _kept = &kept;
         let piece = text.split_to(FREE.min(text.len()));
         (!piece.is_empty()).then_some(Ok::<_, Infallible>(piece))
     });
@@ -217,7 +219,7 @@ mod tests {
     async fn a_long_body_comes_whole_in_pieces() {
         use http_body_util::BodyExt;
         let text = Bytes::from(vec![7; FREE * 2 + 1]);
-        let whole = json_in_pieces(text.clone())
+        let whole = json_in_pieces(text.clone(), ())
             .into_body()
             .collect()
             .await

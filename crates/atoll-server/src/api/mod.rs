@@ -5,12 +5,12 @@
 //! `convert` (to and from ours), `error` (its shape of errors).
 
 pub(crate) mod budget;
-mod counted;
 pub mod e2b;
 mod engine_error;
 mod error;
 mod extract;
 mod gentle;
+mod meter;
 pub mod native;
 pub mod object;
 mod openapi;
@@ -19,9 +19,9 @@ mod said;
 pub(crate) mod state;
 pub mod table;
 
-pub(crate) use counted::Counted;
 pub use error::{ApiError, ErrorCode};
 pub use extract::{Json, Path, Query};
+pub(crate) use meter::Meter;
 pub use openapi::document;
 pub use state::AppState;
 

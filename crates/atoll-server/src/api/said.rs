@@ -3,7 +3,7 @@
 //! of a waiting one, and results that were cleared before anybody saw them are gone.
 
 use atoll_core::execution::RichResult;
-use atoll_engine::Output;
+use atoll_engine::{Output, Room};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -56,6 +56,7 @@ struct Waiting<O> {
 pub(crate) struct Said<O> {
     waiting: Mutex<Waiting<O>>,
     bell: Notify,
+    room: Room,
 }
 
 impl<O> Default for Said<O> {
@@ -71,11 +72,17 @@ impl<O> Default for Said<O> {
         Self {
             waiting: Mutex::new(waiting),
             bell: Notify::new(),
+            room: Room::default(),
         }
     }
 }
 
 impl<O> Said<O> {
+    /// What the results of the execution take, for as long as somebody holds this.
+    pub(crate) fn room(&self) -> Room {
+        self.room.clone()
+    }
+
     pub(crate) fn hear(&self, output: Output<'_>) {
         match output {
             Output::Stdout(bytes) => self.text(Kind::Stdout, bytes),

@@ -6,7 +6,7 @@ use super::budget::Hold;
 use super::extract::read_whole;
 use super::{ApiError, AppState};
 use crate::auth::{Caller, Presented, presented};
-use crate::http::{RequestNotes, catch_panics, until_revoked};
+use crate::http::{Place, RequestNotes, catch_panics, until_revoked};
 use atoll_core::service::Scope;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -140,6 +140,9 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
         Ok(Some(caller)) => {
             if let Some(notes) = parts.extensions.get::<RequestNotes>() {
                 notes.set_caller(&caller);
+            }
+            if let Some(place) = parts.extensions.get::<Place>() {
+                place.is_known();
             }
             parts.extensions.insert(caller.clone());
             let hold = state.budget.hold(&caller.tenant);

@@ -1,10 +1,20 @@
 //! A key: `e2b_` and 40 lower-case hexadecimal digits, because old E2B clients check that. Kept only as its SHA-256.
 
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
 const PREFIX: &str = "e2b_";
 const DIGITS: usize = 40;
+/// Whoever reads it inside may be as generous.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// The secret itself, as it is shown once. Its debug form does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,12 +41,22 @@ impl SecretKey {
         Digest::of(self.0.as_bytes())
     }
 
-    /// Whether a text has the form of a key at all.
-    pub fn looks_like_one(text: &str) -> bool {
-        let digits = text.strip_prefix(PREFIX);
-        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        digits.is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(hex))
+    /// Whether somewhere in the value of a header there is what has the form of a key, in plain or as a password of
+    /// `Basic`.
+    pub(crate) fn is_in(value: &[u8]) -> bool {
+        let basic = value
+            .split_at_checked(6)
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"basic "));
+        let unpacked = basic.and_then(|(_, packed)| LENIENT.decode(packed.trim_ascii()).ok());
+        let has_one = |text: &[u8]| text.windows(PREFIX.len() + DIGITS).any(is_one);
+        has_one(value) || unpacked.is_some_and(|text| has_one(&text))
     }
+}
+
+fn is_one(text: &[u8]) -> bool {
+    let hex = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    let digits = text.strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(hex))
 }
 
 impl std::fmt::Debug for SecretKey {
@@ -71,10 +91,10 @@ mod tests {
     #[test]
     fn keys_have_the_form_that_old_clients_check() {
         let key = SecretKey::generate();
-        assert!(SecretKey::looks_like_one(key.reveal()), "{}", key.reveal());
+        assert!(is_one(key.reveal().as_bytes()), "{}", key.reveal());
         assert_ne!(key, SecretKey::generate());
         for bad in ["", "e2b_", "e2b_ABCDEF", "sk_0123456789012345678901234567890123456789"] {
-            assert!(!SecretKey::looks_like_one(bad), "{bad}");
+            assert!(!is_one(bad.as_bytes()), "{bad}");
         }
     }
 

@@ -3,10 +3,12 @@
 use super::clocked::{Clocked, ConnectionClock, Times};
 use super::lingering::Lingering;
 use super::listen::{ConnectionInfo, ConnectionLimits};
+use super::places::Place;
 use axum::Router;
 use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{Request, Response, StatusCode};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,6 +26,7 @@ const MAX_HEAD: usize = 64 << 10;
 pub(super) async fn serve_one(
     stream: TcpStream,
     info: ConnectionInfo,
+    place: Place,
     app: Router,
     limits: ConnectionLimits,
     mut stopping: watch::Receiver<bool>,
@@ -34,7 +37,17 @@ pub(super) async fn serve_one(
         idle: limits.idle_timeout,
     };
     let bytes = TokioIo::new(Clocked::new(stream, clock.clone(), times));
-    let service = service_fn(move |request| answer(app.clone(), info, clock.clone(), request));
+    let about = (info, place.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        // At once: bytes may be asked for before the answer is.
+        clock.request_begins(request.version());
+        answer(
+            app.clone(),
+            about.clone(),
+            Busy(clock.clone()),
+            Lingering::wrap(request, clock.clone()),
+        )
+    });
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(MAX_HEAD)
@@ -47,6 +60,7 @@ pub(super) async fn serve_one(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
+        () = place.displaced() => return tracing::debug!("a connection without a key made room for another"),
     };
     if let Err(error) = ended {
         // A client that goes away is its own business.
@@ -61,19 +75,29 @@ async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
 
 async fn answer(
     app: Router,
-    info: ConnectionInfo,
-    clock: ConnectionClock,
-    request: Request<Incoming>,
+    (info, place): (ConnectionInfo, Place),
+    busy: Busy,
+    mut request: Request<Body>,
 ) -> Result<Response<Answering>, Infallible> {
-    clock.request_begins();
-    let busy = Busy(clock);
-    let mut request = Lingering::wrap(request);
     request.extensions_mut().insert(info);
+    request.extensions_mut().insert(place);
     let response = app.oneshot(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         busy.0.upgraded();
+    } else if !goes_on(&response) {
+        busy.0.may_fall_silent();
     }
     Ok(response.map(|body| Answering { body, _busy: busy }))
+}
+
+/// A mark on answers that say something every few seconds, whatever happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lively;
+
+/// Whether its bytes come one after the other until the end.
+fn goes_on(response: &Response<Body>) -> bool {
+    let has_length = response.headers().contains_key(CONTENT_LENGTH) || response.body().size_hint().exact().is_some();
+    has_length || response.extensions().get::<Lively>().is_some()
 }
 
 /// While it lives, a request is being answered.

@@ -1,6 +1,7 @@
 //! Bodies that nobody reads to their end. A request that is refused early is still being sent: to close then would reset the
 //! connection, and the client would lose the answer. So the rest is taken and thrown away, up to a bound.
 
+use super::clocked::ConnectionClock;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use axum::http::header::EXPECT;
@@ -18,11 +19,12 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Lingering {
     inner: Option<Body>,
+    clock: ConnectionClock,
 }
 
 impl Lingering {
     /// A client that waits to be asked for its body has not begun to send it: then there is no rest.
-    pub(super) fn wrap<B>(request: Request<B>) -> Request<Body>
+    pub(super) fn wrap<B>(request: Request<B>, clock: ConnectionClock) -> Request<Body>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
@@ -30,10 +32,24 @@ impl Lingering {
         let waits = request.headers().contains_key(EXPECT);
         request.map(|body| match waits {
             true => Body::new(body),
-            false => Body::new(Self {
-                inner: Some(Body::new(body)),
-            }),
+            false => {
+                let body = Self {
+                    inner: Some(Body::new(body)),
+                    clock,
+                };
+                body.look();
+                Body::new(body)
+            }
         })
+    }
+}
+
+impl Lingering {
+    /// Notes that the request has come whole.
+    fn look(&self) {
+        if self.is_end_stream() {
+            self.clock.request_is_whole();
+        }
     }
 }
 
@@ -49,6 +65,9 @@ impl HttpBody for Lingering {
         let polled = Pin::new(inner).poll_frame(cx);
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
             this.inner = None;
+        }
+        if matches!(polled, Poll::Ready(None | Some(Ok(_)))) {
+            this.look();
         }
         polled
     }

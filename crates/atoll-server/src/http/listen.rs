@@ -1,6 +1,7 @@
 //! Taking connections: not more than allowed, until told to stop; then running requests get time to end.
 
 use super::connection::serve_one;
+use super::places::Places;
 use axum::Router;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub async fn serve(
 ) -> Drained {
     let mut stop = std::pin::pin!(stop);
     let (stopping, _) = watch::channel(false);
-    let permits = Arc::new(Semaphore::new(limits.max_connections));
+    let places = Places::new(limits.max_connections);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let mut tasks = JoinSet::new();
     loop {
@@ -68,15 +69,12 @@ pub async fn serve(
         let Some((stream, info)) = accept(accepted).await else {
             continue;
         };
-        match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => {
-                let served = serve_one(stream, info, app.clone(), limits, stopping.subscribe());
-                tasks.spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
+        match places.take(info.peer.ip()) {
+            Some(place) => {
+                let served = serve_one(stream, info, place, app.clone(), limits, stopping.subscribe());
+                tasks.spawn(served);
             }
-            Err(_) => {
+            None => {
                 if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                     tasks.spawn(async move {
                         refuse(stream).await;

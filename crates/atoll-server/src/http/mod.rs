@@ -9,6 +9,7 @@ mod listen;
 mod observe;
 mod origin;
 mod panics;
+mod places;
 mod revocable;
 
 pub use body::BodyStalled;
@@ -16,8 +17,10 @@ pub use host::{HostRules, SandboxHost};
 pub use listen::{ConnectionInfo, ConnectionLimits, Drained, serve};
 pub use observe::RequestNotes;
 
+pub(crate) use connection::Lively;
 pub(crate) use host::check_host;
 pub(crate) use observe::observe;
 pub(crate) use origin::{check_origin, cors};
 pub(crate) use panics::catch_panics;
+pub(crate) use places::Place;
 pub(crate) use revocable::until_revoked;

@@ -64,9 +64,11 @@ impl Lane {
             }
         });
         // A full queue is waited for aside. A lane without a thread is told to those who wait for answers.
-        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(job) {
+        if let Err(mpsc::error::TrySendError::Full(job)) = self.jobs.try_send(job)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             let jobs = self.jobs.clone();
-            tokio::spawn(async move { jobs.send(job).await.ok() });
+            runtime.spawn(async move { jobs.send(job).await.ok() });
         }
     }
 }

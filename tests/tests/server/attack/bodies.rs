@@ -1,4 +1,4 @@
-//! Bodies that are too large, in the words of the dialect that was spoken.
+//! Bodies that are too large or not what they should be, in the words of the dialect that was spoken.
 
 use atoll_tests::e2b::create;
 use atoll_tests::server::Server;
@@ -42,4 +42,39 @@ fn a_body_over_the_limit_is_refused_in_the_words_of_the_dialect() {
         refused.text()
     );
     assert_eq!(chunked("/contexts").status, 413);
+}
+
+/// Without names a value means nothing, even if it stands where one with a name would.
+#[test]
+fn a_list_of_values_is_no_object() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    for body in [
+        json!(["base", 60]),
+        json!({"templateID": "base", "network": [null, null]}),
+        json!({"templateID": "base", "autoResume": [true, "any"]}),
+    ] {
+        let refused = server.send("POST", "/sandboxes", Some(&body.to_string())).unwrap();
+        assert_eq!(refused.status, 400, "{body}");
+        assert!(refused.text().contains("expected an object"), "{}", refused.text());
+    }
+    for (path, body) in [
+        ("/execute", json!(["1", null, null, null])),
+        ("/contexts", json!(["python", "/"])),
+        ("/filesystem.Filesystem/Stat", json!(["/", 1, "", "", false, false, ""])),
+        (
+            "/process.Process/SendSignal",
+            json!({"process": [1, null], "signal": 9}),
+        ),
+    ] {
+        let refused = sandbox
+            .send(&server, "POST", path, body.to_string().as_bytes())
+            .unwrap();
+        assert_eq!(refused.status, 400, "{path}: {refused:?}");
+        assert!(refused.body.contains("expected an object"), "{path}: {refused:?}");
+    }
+    let start = json!({"process": ["/bin/echo", [], {}, null]});
+    let refused = sandbox.call(&server, "/process.Process/Start", &start).unwrap();
+    assert!(refused.body.contains("expected an object"), "{refused:?}");
 }

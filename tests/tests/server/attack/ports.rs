@@ -1,9 +1,8 @@
 //! Servers inside a sandbox that answer what nobody asked for.
 
-use atoll_tests::e2b::{Raw, create};
-use atoll_tests::server::{Server, connect};
+use atoll_tests::e2b::create;
+use atoll_tests::server::Server;
 use serde_json::json;
-use std::io::Write;
 
 #[test]
 fn a_server_inside_that_changes_the_protocol_unasked_is_a_broken_one() {
@@ -21,13 +20,7 @@ def serve():
 threading.Thread(target=serve, daemon=True).start()
 ";
     sandbox.run(&server, code).unwrap();
-    let mut connection = connect(server.api).unwrap();
-    let head = format!(
-        "GET / HTTP/1.1\r\nHost: 8000-{}.sbx.localhost\r\nConnection: close\r\n\r\n",
-        sandbox.id
-    );
-    connection.write_all(head.as_bytes()).unwrap();
-    let answer = Raw::read(&mut connection).unwrap();
+    let answer = sandbox.port(&server, 8000, "").unwrap();
     assert_eq!(answer.status, 502, "{answer:?}");
     assert!(answer.body.contains("nobody had asked"), "{answer:?}");
 }

@@ -39,3 +39,46 @@ fn a_revoked_key_loses_its_streams_and_tokens_and_the_tenant_keeps_its_sandbox()
     let goes_on = sandbox.run(&server, "print(x + 1)").unwrap();
     assert!(goes_on.status == 200 && goes_on.body.contains("42"), "{goes_on:?}");
 }
+
+/// A server that says its own name to everybody.
+const SERVE: &str = r"
+import http.server, threading
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Content-Length', '6')
+        self.end_headers()
+        self.wfile.write(b'inside')
+threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8000), Hello).serve_forever, daemon=True).start()
+";
+
+#[test]
+fn ports_of_a_revoked_keys_sandbox_are_closed_and_do_not_wake_it() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let (leaked, id) = key_of(&server, "team", &[]).unwrap();
+    let (kept, _) = key_of(&server, "team", &[]).unwrap();
+    let awake = create(&server, &leaked, json!({})).unwrap();
+    let asleep = create(&server, &leaked, json!({"autoResume": {"enabled": true}})).unwrap();
+    let pause = format!("/sandboxes/{}/pause", asleep.id);
+    for sandbox in [&awake, &asleep] {
+        sandbox.run(&server, SERVE).unwrap();
+    }
+    // Both are reached, and the paused one is woken, while the key is valid.
+    assert_eq!(server.send_as(&kept, "POST", &pause, None).unwrap().status, 204);
+    for sandbox in [&awake, &asleep] {
+        let reached = sandbox.port(&server, 8000, "").unwrap();
+        assert_eq!((reached.status, reached.body.as_str()), (200, "inside"), "{reached:?}");
+    }
+    assert_eq!(server.send_as(&kept, "POST", &pause, None).unwrap().status, 204);
+    let revoked = run_command(server.atoll().args(["keys", "revoke", &id])).unwrap();
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    eventually("the port is closed", || {
+        awake.port(&server, 8000, "").is_ok_and(|answer| answer.status == 403)
+    })
+    .unwrap();
+    let refused = asleep.port(&server, 8000, "").unwrap();
+    assert_eq!(refused.status, 502, "{refused:?}");
+    let shown = server.send_as(&kept, "GET", &format!("/sandboxes/{}", asleep.id), None);
+    assert_eq!(shown.unwrap().json().unwrap()["state"], "paused");
+}

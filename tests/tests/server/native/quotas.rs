@@ -1,5 +1,7 @@
 //! Quotas and rates of keys, as the native API tells them.
 
+use atoll_tests::e2b::{Sandbox, create, key_of};
+use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server};
 use serde_json::{Value, json};
 
@@ -166,4 +168,108 @@ fn files_that_nobody_fetches_count_as_their_sandbox() {
     assert_eq!(refused(&run()), (429, "quota_exceeded".into()));
     drop(unread);
     atoll_tests::process::eventually("the files are gone", || run().status == 200).unwrap();
+}
+
+#[test]
+fn a_used_up_day_of_the_maker_refuses_commands_and_runs_of_other_keys() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let day = |quotas: &[&str]| key_of(&server, "team", quotas).unwrap().0;
+    let (maker, other) = (day(&["--quota", "bytes_per_day=100000"]), day(&[]));
+    let sandbox = create(&server, &maker, json!({})).unwrap();
+    let run = format!("/v1/sandboxes/{}/run", sandbox.id);
+    let start = || {
+        let call = json!({"process": {"cmd": "/bin/echo", "args": ["said"]}});
+        sandbox.call(&server, "/process.Process/Start", &call).unwrap().body
+    };
+    // "said\n" in base64.
+    assert!(start().contains("c2FpZAo="), "{}", start());
+    assert_eq!(post(&server, &other, &run, &json!({"code": "1"})).status, 200);
+    let said = sandbox.run(&server, "print('x' * 100_000)").unwrap();
+    assert!(said.body.contains("end_of_execution"), "{}", said.body);
+    let refused_start = start();
+    assert!(refused_start.contains("resource_exhausted"), "{refused_start}");
+    assert!(!refused_start.contains("c2FpZAo="), "{refused_start}");
+    let ran = post(&server, &other, &run, &json!({"code": "1"}));
+    assert_eq!(refused(&ran), (429, "quota_exceeded".into()));
+    let own = post(&server, &other, "/v1/run", &json!({"code": "1"}));
+    assert_eq!(own.status, 200, "its own day is not over: {}", own.text());
+}
+
+/// A server inside that answers with a megabyte.
+const LARGE: &str = r"
+import http.server, threading
+class Large(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header('Content-Length', str(1 << 20))
+        self.end_headers()
+        self.wfile.write(b'x' * (1 << 20))
+threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8000), Large).serve_forever, daemon=True).start()
+";
+
+#[test]
+fn what_ports_say_counts_and_a_used_up_day_closes_them() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let key = server
+        .new_key(&json!({"name": "n", "quotas": {"bytes_per_day": 1_000_000}}))
+        .unwrap();
+    let sandbox = create(&server, &key, json!({})).unwrap();
+    sandbox.run(&server, LARGE).unwrap();
+    let answered = sandbox.port(&server, 8000, "").unwrap();
+    assert_eq!((answered.status, answered.body.len()), (200, 1 << 20));
+    eventually("the port is closed", || {
+        sandbox.port(&server, 8000, "").is_ok_and(|answer| answer.status == 429)
+    })
+    .unwrap();
+    let refused = sandbox.port(&server, 8000, "").unwrap();
+    assert!(
+        refused.body.contains("\"port\":8000") && refused.body.contains("bytes"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_commands_and_watches_say_counts() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let key = server
+        .new_key(&json!({"name": "n", "quotas": {"bytes_per_day": 100_000}}))
+        .unwrap();
+    let run = |sandbox: &Sandbox| {
+        let path = format!("/v1/sandboxes/{}/run", sandbox.id);
+        post(&server, &key, &path, &json!({"code": "1"})).status
+    };
+    let sandbox = create(&server, &key, json!({})).unwrap();
+    // In base64 it is a third longer.
+    let call = json!({"process": {"cmd": "/bin/sh", "args": ["-c", "head -c 60000 /dev/zero"]}});
+    assert_eq!(run(&sandbox), 200);
+    let said = sandbox.call(&server, "/process.Process/Start", &call).unwrap();
+    assert!(said.body.len() > 80_000, "{}", said.body.len());
+    assert_eq!(run(&sandbox), 200, "80 KB are not all of the day");
+    let watch = json!({"path": "/home/user"}).to_string();
+    let made = sandbox
+        .send(
+            &server,
+            "POST",
+            "/filesystem.Filesystem/CreateWatcher",
+            watch.as_bytes(),
+        )
+        .unwrap();
+    let id = made.body.split('"').nth(3).unwrap().to_owned();
+    let names = "for n in range(90): open('x' * 200 + str(n), 'w').close()";
+    let path = format!("/v1/sandboxes/{}/run", sandbox.id);
+    assert_eq!(post(&server, &key, &path, &json!({ "code": names })).status, 200);
+    let fetch = json!({ "watcherId": id }).to_string();
+    let told = sandbox
+        .send(
+            &server,
+            "POST",
+            "/filesystem.Filesystem/GetWatcherEvents",
+            fetch.as_bytes(),
+        )
+        .unwrap();
+    assert!(told.body.len() > 20_000, "{}", told.body.len());
+    eventually("the day is used up", || run(&sandbox) == 429).unwrap();
 }

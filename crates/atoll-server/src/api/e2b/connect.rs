@@ -3,6 +3,7 @@
 //! A unary error is an HTTP status with a string code. A stream is always answered with 200; its error is in the last
 //! envelope. A stream whose sandbox is gone just breaks off, which is how clients tell a killed sandbox.
 
+use super::super::object::Object;
 use super::super::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
@@ -24,7 +25,9 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
 /// Reads the message of a unary call. Unknown fields are ignored: newer clients send more.
 pub(super) fn unary<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|error| invalid(format!("the message cannot be read: {error}")))
+    let read = serde_json::from_slice::<Object<T>>(body);
+    read.map(|message| message.0)
+        .map_err(|error| invalid(format!("the message cannot be read: {error}")))
 }
 
 /// Reads the one envelope of a call that answers with a stream.

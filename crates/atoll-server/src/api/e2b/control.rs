@@ -5,6 +5,7 @@ use super::connect::invalid;
 use super::create::{Network, template};
 use super::list::{ListQuery, page};
 use super::route::plain_id;
+use crate::api::object::Object;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
@@ -47,7 +48,9 @@ pub(super) fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<
     if body.is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(body).map_err(|error| invalid(format!("the request cannot be read: {error}")))
+    let read = serde_json::from_slice::<Object<T>>(body);
+    read.map(|call| call.0)
+        .map_err(|error| invalid(format!("the request cannot be read: {error}")))
 }
 
 impl E2b {

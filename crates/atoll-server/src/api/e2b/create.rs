@@ -4,6 +4,7 @@ use super::E2b;
 use super::connect::invalid;
 use super::control::{DEFAULT_TIMEOUT, OLD_TIMEOUT, read};
 use super::reach::Reach;
+use crate::api::object::Object;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
@@ -34,13 +35,13 @@ struct CreateCall {
     env_vars: Option<BTreeMap<String, String>>,
     auto_pause: Option<bool>,
     auto_pause_memory: Option<bool>,
-    auto_resume: Option<AutoResume>,
+    auto_resume: Option<Object<AutoResume>>,
     volume_mounts: Says,
     mcp: Option<IgnoredAny>,
-    iam: Option<Iam>,
+    iam: Option<Object<Iam>>,
     #[serde(rename = "allow_internet_access")]
     allow_internet_access: Option<bool>,
-    network: Option<Network>,
+    network: Option<Object<Network>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -155,16 +156,16 @@ fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
     if call.mcp.is_some() {
         return refused("Failed to start MCP gateway: one");
     }
-    if call.iam.as_ref().is_some_and(|iam| iam.tokens.0) {
+    if call.iam.as_ref().is_some_and(|iam| iam.0.tokens.0) {
         return refused("an identity");
     }
     if call.auto_pause_memory == Some(false) && call.auto_pause == Some(true) {
         return refused("a pause without memory");
     }
-    if call.network.as_ref().is_some_and(Network::opens) {
+    if call.network.as_ref().is_some_and(|network| network.0.opens()) {
         return refused("access to named hosts");
     }
-    if call.network.as_ref().is_some_and(|network| network.https_ports.0) {
+    if call.network.as_ref().is_some_and(|network| network.0.https_ports.0) {
         return refused("HTTPS to a server inside");
     }
     if call.allow_internet_access == Some(true) {
@@ -175,12 +176,12 @@ fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
 
 /// How it may be reached from outside.
 fn reach(call: &CreateCall) -> Result<Reach, ApiError> {
-    let network = call.network.as_ref();
+    let network = call.network.as_ref().map(|network| &network.0);
     let host = network.and_then(|network| network.mask_request_host.as_deref());
     Ok(Reach {
         public: network.and_then(|network| network.allow_public_traffic).unwrap_or(true),
         host: host.map(checked_host).transpose()?,
-        wakes: call.auto_resume.as_ref().is_some_and(AutoResume::is_on),
+        wakes: call.auto_resume.as_ref().is_some_and(|resume| resume.0.is_on()),
     })
 }
 

@@ -6,7 +6,7 @@ use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
 use super::unpack::unpacked;
 use crate::api::gentle::Gentle;
-use crate::api::{ApiError, AppState, Counted, ErrorCode};
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
 use atoll_engine::session::{Session, State as Life};
@@ -153,7 +153,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     file.set_max_buf_size(PIECE);
     // Not more than was promised, if it grows meanwhile.
     let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
-    let body = Body::from_stream(Counted::new(pieces, &state.sandboxes, whose));
+    let body = Body::from_stream(pieces);
     let name = open.path.rsplit('/').next().unwrap_or_default();
     let disposition = format!(
         "inline; filename*=utf-8''{}",
@@ -165,7 +165,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
         (header::CONTENT_DISPOSITION, disposition),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
     ];
-    Ok((headers, body).into_response())
+    Ok(Meter::new(&state.sandboxes, whose).answer((headers, body).into_response()))
 }
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {

@@ -2,7 +2,8 @@
 
 use super::connect::{Item, failed_stream, one_envelope, stream, unary};
 use super::route::Inside;
-use crate::api::{ApiError, AppState, ErrorCode};
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::auth::Caller;
 use crate::clock::rfc3339_nanos;
 use atoll_core::wire::agent::{Change, ChangeKind, Entry, EntryKind};
 use atoll_engine::session::Session;
@@ -63,9 +64,15 @@ pub(super) async fn remove(inside: Inside, body: Bytes) -> Answer {
 }
 
 /// Changes as they happen, until the client goes.
-pub(super) async fn watch_dir(inside: Inside, headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn watch_dir(
+    State(state): State<AppState>,
+    caller: Caller,
+    inside: Inside,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
     match start_watch(&inside, &headers, &body).await {
-        Ok(response) => response,
+        Ok(response) => Meter::new(&state.sandboxes, caller).answer(response),
         Err(error) => failed_stream(error),
     }
 }
@@ -139,6 +146,7 @@ pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside
 
 pub(super) async fn watcher_events(
     State(state): State<AppState>,
+    caller: Caller,
     inside: Inside,
     body: Bytes,
 ) -> Result<Response, ApiError> {
@@ -147,7 +155,8 @@ pub(super) async fn watcher_events(
     inside.session.sandbox.stat("/").await?;
     let events = state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?;
     let text = format!("{{\"events\":[{}]}}", events.join(","));
-    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+    let answer = ([(header::CONTENT_TYPE, "application/json")], text).into_response();
+    Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
 pub(super) async fn remove_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {

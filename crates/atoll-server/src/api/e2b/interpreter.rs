@@ -6,18 +6,20 @@ use super::lines::{Line, Own, encode, error_line};
 use super::reach::with_names;
 use super::route::Inside;
 use crate::api::AppState;
+use crate::api::object::Object;
 use crate::api::said::Said;
 use crate::auth::Caller;
+use crate::http::Lively;
 use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language};
 use atoll_engine::session::{Session, SessionError};
 use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A silent stream says something this often, so that a client that is gone is noticed.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Deserialize)]
 struct ExecuteCall {
@@ -86,12 +88,13 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
-    Ok((kind, body).into_response())
+    Ok((Extension(Lively), kind, body).into_response())
 }
 
 fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body)
+    let read = serde_json::from_slice::<Object<T>>(body);
+    read.map(|call| call.0)
         .map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
 }
 
@@ -108,17 +111,11 @@ fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
 }
 
 fn language(name: &str) -> Result<Language, Refusal> {
-    match name.to_lowercase().as_str() {
-        "python" | "python3" => Ok(Language::Python),
-        "javascript" | "js" => Ok(Language::Javascript),
-        "typescript" | "ts" | "tslab" | "deno" => Ok(Language::Typescript),
-        "bash" => Ok(Language::Bash),
-        "r" => Ok(Language::R),
-        other => Err((
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("there is no kernel for `{other}`"),
-        )),
+    // What this dialect's own service calls it.
+    if ["tslab", "deno"].contains(&name.to_lowercase().as_str()) {
+        return Ok(Language::Typescript);
     }
+    Language::read(name).map_err(|unknown| (StatusCode::INTERNAL_SERVER_ERROR, unknown.to_string()))
 }
 
 fn no_context(id: &str) -> Refusal {
@@ -168,6 +165,7 @@ impl Run {
             env,
             limits: None,
             control: self.control.clone(),
+            room: self.said.room(),
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;

@@ -7,11 +7,13 @@ use super::connect::{Broken, unary};
 use super::filesystem::{PathCall, entry};
 use super::route::Inside;
 use crate::api::budget::{Hold, json_in_pieces};
-use crate::api::{ApiError, AppState, Counted};
+use crate::api::{ApiError, AppState, Meter};
 use crate::auth::Caller;
+use crate::http::Lively;
 use atoll_core::wire::agent::ListBound;
 use atoll_engine::FilePage;
 use atoll_engine::session::Session;
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -44,11 +46,12 @@ pub(super) async fn list_dir(
     let (text, next) = list.tell(&first);
     if next.is_none() {
         state.sandboxes.moved(&caller, 0, text.len() as u64);
-        return Ok(json_in_pieces(text));
+        return Ok(json_in_pieces(text, ()));
     }
     let pieces = stream::once(async { Ok(text) }).chain(list.rest(next));
-    let body = Body::from_stream(Counted::new(pieces.boxed(), &state.sandboxes, caller));
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    let body = Body::from_stream(pieces.boxed());
+    let answer = (Extension(Lively), [(CONTENT_TYPE, "application/json")], body).into_response();
+    Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
 /// A list that is being told.

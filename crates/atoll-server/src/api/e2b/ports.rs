@@ -1,9 +1,10 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
 use super::E2b;
-use super::route::{ENVD_PORT, INTERPRETER_PORT, lost, of_host, running};
-use crate::api::{ApiError, AppState, ErrorCode};
-use crate::auth::{Presented, SecretKey, presented};
+use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::auth::SecretKey;
+use crate::http::Place;
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
@@ -11,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
 /// Meant for the next hop only.
@@ -45,6 +47,9 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
         let message = "the sandbox is not open to everybody; show its traffic access token";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
+    let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
+    e2b.sandboxes.check_day(&owner)?;
+    let meter = Meter::new(&e2b.sandboxes, owner);
     let _using = session.begin_use().map_err(|_| lost())?;
     let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
@@ -62,13 +67,15 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
     if let Some(host) = e2b.reach.of(session.id()).host {
         mask(&mut request, &host, port);
     }
+    let place = request.extensions().get::<Place>().cloned();
+    let request = request.map(|body| meter.request(body));
     let mut answer = sender.send_request(request).await.map_err(broken)?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);
-        tokio::spawn(join(ours, theirs));
+        tokio::spawn(join(ours, theirs, place, meter.clone()));
     }
-    Ok(answer.map(Body::new))
+    Ok(meter.answer(answer.map(Body::new)))
 }
 
 /// A client that did not ask could not read what comes.
@@ -83,12 +90,17 @@ fn clean(request: &mut Request, upgrade: bool) {
     for name in HOPS.iter().filter(|name| !(upgrade && **name == header::CONNECTION)) {
         headers.remove(name);
     }
-    for secret in ["x-api-key", "x-access-token", "e2b-traffic-access-token"] {
+    for secret in [ACCESS, TRAFFIC] {
         headers.remove(secret);
     }
-    // Other authorization is for the server inside.
-    if matches!(presented(headers), Presented::Key(key) if SecretKey::looks_like_one(&String::from_utf8_lossy(key))) {
-        headers.remove(header::AUTHORIZATION);
+    // Whatever else authorizes is for the server inside.
+    let with_keys: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(_, value)| SecretKey::is_in(value.as_bytes()))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in with_keys {
+        headers.remove(name);
     }
     let path = request
         .uri()
@@ -107,12 +119,19 @@ fn mask(request: &mut Request, host: &str, port: u16) {
     }
 }
 
-/// A WebSocket: from now on bytes go through.
-async fn join(ours: hyper::upgrade::OnUpgrade, theirs: hyper::upgrade::OnUpgrade) {
+/// A WebSocket: from now on bytes go through, for as long as the connection has its place.
+async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: Meter) {
     if let (Ok(ours), Ok(theirs)) = (ours.await, theirs.await) {
-        let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
-        // Whoever closes first ends it for both.
-        tokio::io::copy_bidirectional(&mut ours, &mut theirs).await.ok();
+        let displaced = async {
+            match &place {
+                Some(place) => place.displaced().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = meter.join(TokioIo::new(ours), TokioIo::new(theirs)) => {}
+            () = displaced => {}
+        }
     }
 }
 
@@ -129,17 +148,37 @@ fn closed(error: &EngineError) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
 
     #[test]
     fn keys_stay_here_and_other_authorization_goes_on() {
-        let passed = |value: &str| {
+        let passed = |name: &'static str, value: &str| {
             let mut request = Request::new(Body::empty());
-            let value = value.parse().unwrap();
-            request.headers_mut().insert(header::AUTHORIZATION, value);
+            request.headers_mut().insert(name, value.parse().unwrap());
             clean(&mut request, false);
-            request.headers().contains_key(header::AUTHORIZATION)
+            request.headers().contains_key(name)
         };
-        assert!(!passed(&format!("Bearer {}", SecretKey::generate().reveal())));
-        assert!(passed("Bearer of-the-server-inside") && passed("Basic dXNlcjo="));
+        let key = SecretKey::generate();
+        let basic = |text: &str| format!("Basic {}", STANDARD.encode(text));
+        for value in [
+            format!("Bearer {}", key.reveal()),
+            format!("Token {}", key.reveal()),
+            format!("Custom id=\"1\", key=\"{}\"", key.reveal()),
+            basic(&format!("user:{}", key.reveal())),
+            basic(&format!("{}:", key.reveal())),
+            key.reveal().to_owned(),
+        ] {
+            for name in ["authorization", "x-api-key", "cookie", "x-own"] {
+                assert!(!passed(name, &value), "{name}: {value}");
+            }
+        }
+        for value in [
+            "Bearer of-the-server-inside",
+            &basic("user:e2b_secret"),
+            "Token e2b_0123",
+        ] {
+            assert!(passed("authorization", value) && passed("x-api-key", value), "{value}");
+        }
     }
 }

@@ -73,7 +73,7 @@ impl E2b {
             true => self.may_reach(session.id(), headers),
             false => self.shows_token(session.id(), headers),
         };
-        if may {
+        if may && self.sandboxes.check_day_of(session.id()).is_ok() {
             let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
             // Whoever comes second finds it awake.
             if session.extend_to(long).is_ok() && session.resume().await.is_ok() {

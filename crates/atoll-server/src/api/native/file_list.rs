@@ -63,7 +63,7 @@ pub(crate) async fn list(
     };
     let body = serde_json::to_vec(&list).map_err(|error| ApiError::caused_by(&error))?;
     state.sandboxes.moved(&caller, 0, body.len() as u64);
-    Ok(json_in_pieces(body.into()))
+    Ok(json_in_pieces(body.into(), ()))
 }
 
 fn within(what: &str, asked: u32, most: u32) -> Result<u32, ApiError> {

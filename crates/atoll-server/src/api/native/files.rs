@@ -4,7 +4,7 @@ use super::Refusals;
 use super::find::{blame, live};
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
-use crate::api::{ApiError, AppState, Counted, ErrorCode, Json, Path, Query};
+use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query};
 use crate::auth::Caller;
 use atoll_engine::Upload;
 use atoll_engine::session::Session;
@@ -55,8 +55,8 @@ pub(crate) async fn read(
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),
     ];
-    let body = Body::from_stream(Counted::new(pieces, &state.sandboxes, caller));
-    Ok((headers, body).into_response())
+    let body = Body::from_stream(pieces);
+    Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
 }
 
 /// Write a file; it is seen whole or not at all

@@ -5,8 +5,9 @@ use super::execute::{After, Ends, Finished, Job, Own, start};
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
+use crate::api::budget::json_in_pieces;
 use crate::api::said::Item;
-use crate::api::{ApiError, AppState, Json};
+use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
 use atoll_core::execution::Execution;
@@ -81,7 +82,8 @@ pub(super) async fn answer(state: &AppState, job: Job, events: bool) -> Result<R
     };
     reins.over();
     let execution = filled(state, *finished).await?;
-    Ok(Json(execution).into_response())
+    let text = serde_json::to_vec(&execution).map_err(|error| ApiError::caused_by(&error))?;
+    Ok(json_in_pieces(text.into(), said.room()))
 }
 
 async fn filled(state: &AppState, finished: Finished) -> Result<Execution, ApiError> {

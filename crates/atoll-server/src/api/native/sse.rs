@@ -5,7 +5,9 @@ use super::execute::{Finished, Own, Reins};
 use super::outputs::Outputs;
 use crate::api::ApiError;
 use crate::api::said::{Item, Said};
+use crate::http::Lively;
 use atoll_core::execution::{Execution, RichResult};
+use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 const KIND: &str = "text/event-stream";
 /// A silent stream says something this often.
-pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(3);
 pub(super) const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
 
 /// Whether the client wants events.
@@ -41,7 +43,7 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 
 pub(super) fn answer(events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
     let head = [(header::CONTENT_TYPE, KIND), (header::CACHE_CONTROL, "no-store")];
-    (head, Body::from_stream(events)).into_response()
+    (Extension(Lively), head, Body::from_stream(events)).into_response()
 }
 
 /// JSON has no line ends of its own, so one line is enough.

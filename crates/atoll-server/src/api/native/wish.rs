@@ -66,7 +66,7 @@ fn check_tier(tier: Tier) -> Result<(), ApiError> {
 }
 
 pub(super) fn language(word: Option<&str>) -> Result<Language, ApiError> {
-    let language = word.map_or(Ok(Language::Python), str::parse)?;
+    let language = word.map_or(Ok(Language::Python), Language::read)?;
     match language {
         Language::Python | Language::Javascript | Language::Typescript | Language::Bash => Ok(language),
         Language::R => Err(ApiError::invalid("language `r` is planned, not there yet")),

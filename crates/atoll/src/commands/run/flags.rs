@@ -6,11 +6,11 @@ use atoll_core::execution::Hint;
 const FLAGS: &[(&str, &str, &str)] = &[
     ("memory_limit:", "`limits.memory_bytes`", "`--memory`"),
     ("timeout:", "`limits.wall_ms`", "`--timeout`"),
+    ("cpu_limit:", "`limits.cpu_time_ms`", "`--cpu-time`"),
     ("net:", "in `inputs`", "with `--in`"),
     ("files:", "in `inputs`", "with `--in`"),
 ];
-const FIELD_OR_PROFILE: [(&str, &str); 3] = [
-    ("`limits.cpu_time_ms` or `profile`", "`profile`"),
+const FIELD_OR_PROFILE: [(&str, &str); 2] = [
     ("`limits.processes` or `profile`", "`profile`"),
     ("`limits.scratch_bytes` or `profile`", "`profile`"),
 ];
@@ -49,6 +49,8 @@ mod tests {
         );
         let more = "ask for more with `limits.processes` or `profile` `data`";
         assert_eq!(said("processes: 5", more), "ask for more with `--profile data`");
+        let more = "ask for more with `limits.cpu_time_ms`";
+        assert_eq!(said("cpu_limit: 30 s", more), "ask for more with `--cpu-time`");
         assert_eq!(said("net: none", "give it in `inputs`"), "give it with `--in`");
         assert_eq!(said("new: 1", "`limits.new`"), "`limits.new`");
     }

@@ -55,15 +55,38 @@ fn error(execution: &Execution) -> String {
     let Some(CodeError { name, value, traceback }) = &execution.error else {
         return String::new();
     };
-    let lines: Vec<String> = traceback.iter().map(|line| visible(line)).collect();
-    match (lines.is_empty(), execution.outcome) {
-        (false, _) => format!("{}\n", lines.join("\n")),
-        (true, Outcome::Error) if name == "ExitStatus" => format!("note: {}\n", visible(value)),
-        (true, _) => format!("{}: {}\n", visible(name), visible(value)),
+    let message = format!("{name}: {value}");
+    match (traceback.is_empty(), execution.outcome) {
+        (false, _) => format!("{}\n", with_message_set_in(&traceback.join("\n"), &message)),
+        (true, Outcome::Error) if name == "ExitStatus" => format!("note: {}\n", on_one_line(value)),
+        (true, _) => format!("{}\n", shown::set_in(&visible(&message))),
+    }
+}
+
+/// A traceback ends with the message, which is the code's own and may have lines.
+fn with_message_set_in(traceback: &str, message: &str) -> String {
+    match traceback.strip_suffix(message) {
+        Some(before) => visible(before) + &shown::set_in(&visible(message)),
+        None => visible(traceback),
     }
 }
 
 /// A name must not look like two lines of ours.
 fn on_one_line(text: &str) -> String {
     visible(text).replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_message_do_not_look_like_notes() {
+        let traceback = "Traceback (most recent call last):\n    raise ValueError(x)\nValueError: a\nsaved: b";
+        assert_eq!(
+            with_message_set_in(traceback, "ValueError: a\nsaved: b"),
+            "Traceback (most recent call last):\n    raise ValueError(x)\nValueError: a\n  saved: b"
+        );
+        assert_eq!(with_message_set_in("other\n\u{1b}", "x"), "other\n\\u{1b}");
+    }
 }

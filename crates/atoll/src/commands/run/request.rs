@@ -123,6 +123,9 @@ fn limits(args: &RunArgs) -> Result<Limits, Failure> {
     if let Some(timeout) = &args.timeout {
         limits.wall = word(timeout)?;
     }
+    if let Some(cpu_time) = &args.cpu_time {
+        limits.cpu_time = word(cpu_time)?;
+    }
     Ok(limits)
 }
 
@@ -155,7 +158,7 @@ fn variable(pair: &str) -> Result<(String, String), Failure> {
 /// As asked for, else as the name of the file ends.
 fn language(args: &RunArgs) -> Result<Language, Failure> {
     if let Some(lang) = &args.lang {
-        return word(lang);
+        return Language::read(lang).map_err(|error| Failure::bad(&error));
     }
     let end = args
         .file

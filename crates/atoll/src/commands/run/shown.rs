@@ -23,8 +23,13 @@ fn one(result: &RichResult) -> String {
             format!("{what}: no text; `--json` has it as {forms}\n")
         }
         Some(line) if !line.contains('\n') => format!("{what}: {}\n", visible(line)),
-        Some(lines) => format!("{what}:\n{}\n", visible(lines)),
+        Some(lines) => format!("{what}:\n  {}\n", set_in(&visible(lines))),
     }
+}
+
+/// Lines of the code's own are set in, so that none looks like a note.
+pub(super) fn set_in(text: &str) -> String {
+    text.replace('\n', "\n  ")
 }
 
 fn words(result: &RichResult) -> Option<&str> {
@@ -76,7 +81,7 @@ mod tests {
         ];
         assert_eq!(
             of(&results),
-            "shown:\n   a\n0  1\nshown: # hi\nshown: no text; `--json` has it as application/json\nresult: 42\n"
+            "shown:\n     a\n  0  1\nshown: # hi\nshown: no text; `--json` has it as application/json\nresult: 42\n"
         );
         let saved: Vec<_> = results
             .iter()
