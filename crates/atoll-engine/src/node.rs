@@ -133,8 +133,9 @@ impl Node {
             claimed => claimed?,
         };
         let session = Session::start(sandbox, template.to_owned(), life);
+        session.hold(room);
         lock(&self.sessions).insert(session.id().clone(), Arc::clone(&session));
-        tokio::spawn(Arc::clone(self).remember(Arc::clone(&session), room));
+        tokio::spawn(Arc::clone(self).remember(Arc::clone(&session)));
         Ok(session)
     }
 
@@ -157,10 +158,9 @@ impl Node {
         }
     }
 
-    /// Frees the room when nothing is left of a sandbox; what is known of it stays for a while.
-    async fn remember(self: Arc<Self>, session: Arc<Session>, room: tokio::sync::OwnedSemaphorePermit) {
+    /// When nothing is left of a sandbox, what is known of it stays for a while.
+    async fn remember(self: Arc<Self>, session: Arc<Session>) {
         session.gone().await;
-        drop(room);
         let id = session.id().clone();
         self.past.add(id.clone(), Ended::of(&session));
         lock(&self.sessions).remove(&id);

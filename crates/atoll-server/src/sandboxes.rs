@@ -178,7 +178,8 @@ impl Sandboxes {
         }
         self.owners.add(session.id().clone(), caller.clone());
         let slot = Arc::new(slot);
-        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session), Arc::clone(&slot)));
+        session.hold(Arc::clone(&slot));
+        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session)));
         Ok(Made { session, rate, slot })
     }
 
@@ -207,10 +208,9 @@ impl Sandboxes {
         })
     }
 
-    /// Writes down the end, and gives the caller's room back when nothing is left.
-    async fn see_off(self: Arc<Self>, session: Arc<Session>, slot: Arc<Slot>) {
+    /// Writes down the end when nothing is left.
+    async fn see_off(self: Arc<Self>, session: Arc<Session>) {
         session.gone().await;
-        drop(slot);
         let reason = session.end_reason().map_or(EndReason::Failed, |(reason, _)| reason);
         self.metrics.sandbox_ended(reason);
         self.charge_cpu(&session);

@@ -5,6 +5,7 @@
 mod clock;
 mod cpu;
 mod events;
+mod held;
 mod state;
 
 use crate::control::Control;
@@ -16,6 +17,7 @@ use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, SandboxId};
 use clock::Clock;
 use cpu::Cpu;
+use held::Held;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -50,6 +52,7 @@ pub struct Session {
     changed: Notify,
     /// Nothing of it is left.
     gone: watch::Sender<bool>,
+    held: Held,
     cpu: Cpu,
 }
 
@@ -103,6 +106,7 @@ impl Session {
             life: Mutex::new(life),
             changed: Notify::new(),
             gone: watch::Sender::new(false),
+            held: Held::new(),
         });
         session.events.add(Happening::Created);
         tokio::spawn(watch_over(Arc::clone(&session)));
@@ -274,7 +278,12 @@ impl Session {
         }
     }
 
-    /// Waits until nothing of it is left.
+    /// Keeps a place for as long as anything of the sandbox is there.
+    pub fn hold(&self, place: impl Send + 'static) {
+        self.held.add(place);
+    }
+
+    /// Waits until nothing of it is left, its places included.
     pub async fn gone(&self) {
         self.gone.subscribe().wait_for(|gone| *gone).await.ok();
     }
@@ -315,5 +324,6 @@ async fn watch_over(session: Arc<Session>) {
     session.cpu_ms();
     // A jailer that is gone has taken the sandbox with it.
     session.sandbox.end().await.ok();
+    session.held.let_go();
     session.gone.send_replace(true);
 }
