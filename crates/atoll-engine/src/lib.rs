@@ -2,6 +2,7 @@
 //!
 //! The engine knows no HTTP, no terminal and no cluster. It never forks: the jailer does, asked by messages.
 
+pub mod audit;
 mod capture;
 mod contexts;
 mod control;
