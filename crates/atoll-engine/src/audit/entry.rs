@@ -28,7 +28,6 @@ pub struct Opening<'a> {
     pub language: Option<String>,
     pub template: Option<String>,
     pub code: Option<&'a str>,
-    pub inputs: Vec<FileFact>,
     pub port: Option<u16>,
     pub paths: Vec<String>,
     pub command: Vec<String>,
@@ -44,7 +43,6 @@ impl<'a> Opening<'a> {
             language: None,
             template: None,
             code: None,
-            inputs: Vec::new(),
             port: None,
             paths: Vec::new(),
             command: Vec::new(),
@@ -69,8 +67,6 @@ impl<'a> Opening<'a> {
             command: bounded(self.command),
             error: None,
         };
-        let mut inputs = self.inputs;
-        inputs.truncate(MAX_FILES);
         let opened = Opened {
             action: self.action,
             actor: self.actor.clone(),
@@ -79,7 +75,6 @@ impl<'a> Opening<'a> {
             language: self.language,
             template: self.template,
             code: self.code.map(|code| Digest::of(code.as_bytes())),
-            inputs,
             port: self.port,
         };
         (opened, secrets)
@@ -91,6 +86,7 @@ impl<'a> Opening<'a> {
 pub struct Closing {
     pub outcome: Ending,
     pub sandbox: Option<SandboxId>,
+    pub inputs: Vec<FileFact>,
     pub outputs: Vec<FileFact>,
     pub paths: Vec<String>,
     pub findings: Vec<FindingFact>,
@@ -108,6 +104,7 @@ impl Closing {
         Self {
             outcome,
             sandbox: None,
+            inputs: Vec::new(),
             outputs: Vec::new(),
             paths: Vec::new(),
             findings: Vec::new(),
@@ -165,6 +162,7 @@ impl Closing {
             entry,
             outcome: self.outcome,
             sandbox: self.sandbox,
+            inputs: self.inputs,
             outputs: self.outputs,
             findings: self.findings,
             verdict: self.verdict,

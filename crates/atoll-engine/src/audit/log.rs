@@ -6,7 +6,7 @@ use super::entry::{Closing, Entry, Opening};
 use super::error::AuditError;
 use super::file::{LogFile, Parts};
 use super::key::Key;
-use super::record::{Body, Closed, Receipts, Secrets};
+use super::record::{Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
 use crate::jail::lock;
 use rustix::fs::{FlockOperation, flock};
@@ -46,6 +46,13 @@ pub struct AuditLog {
     options: AuditOptions,
     lock: File,
     inner: Mutex<Inner>,
+}
+
+/// An entry that is ready to be written.
+#[derive(Debug)]
+pub struct Prepared {
+    opened: Opened,
+    secrets: Secrets,
 }
 
 #[derive(Debug)]
@@ -99,7 +106,17 @@ impl AuditLog {
 
     /// Writes that something is about to be done. An error means that it must not be done.
     pub fn begin(self: &Arc<Self>, opening: Opening<'_>) -> Result<Entry, AuditError> {
+        self.begin_prepared(self.prepare(opening))
+    }
+
+    /// What [`AuditLog::begin_prepared`] needs to do the same on another thread.
+    pub fn prepare(&self, opening: Opening<'_>) -> Prepared {
         let (opened, secrets) = opening.split(self.options.keep_code);
+        Prepared { opened, secrets }
+    }
+
+    pub fn begin_prepared(self: &Arc<Self>, prepared: Prepared) -> Result<Entry, AuditError> {
+        let Prepared { opened, secrets } = prepared;
         let seq = self.with(|inner| inner.append(Body::Opened(opened), secrets))?;
         Ok(Entry::new(Arc::clone(self), seq))
     }

@@ -19,27 +19,33 @@ mod entry;
 mod error;
 mod file;
 mod head;
+mod index;
 mod key;
 mod line;
 mod log;
 mod moment;
+mod ocsf;
 mod record;
 mod redact;
 mod retain;
 mod segment;
 mod verify;
+mod view;
 mod writers;
 
 pub use action::{Action, Ending};
 pub use digest::Digest;
 pub use entry::{Closing, Entry, Opening};
 pub use error::{AuditError, Break};
+pub use index::{Index, Query};
 pub use key::PublicKey;
 pub use line::{BadLine, Line, MAX_LINE, Private, decode};
-pub use log::{AuditLog, AuditOptions};
+pub use log::{AuditLog, AuditOptions, Prepared};
 pub use moment::Moment;
+pub use ocsf::ocsf;
 pub use record::{Actor, Body, Closed, FileFact, FindingFact, Opened, Place, Record, Secrets};
 pub use verify::{Problem, Report, verify};
+pub use view::View;
 
 #[cfg(test)]
 mod tests;

@@ -100,6 +100,13 @@ impl Actor {
     }
 }
 
+/// Saying nothing means: whoever started this process.
+impl Default for Actor {
+    fn default() -> Self {
+        Self::local()
+    }
+}
+
 /// A file that went in or out. Its name is private.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFact {
@@ -117,7 +124,6 @@ pub struct Opened {
     pub language: Option<String>,
     pub template: Option<String>,
     pub code: Option<Digest>,
-    pub inputs: Vec<FileFact>,
     pub port: Option<u16>,
 }
 
@@ -128,6 +134,7 @@ pub struct Closed {
     pub entry: u64,
     pub outcome: Ending,
     pub sandbox: Option<SandboxId>,
+    pub inputs: Vec<FileFact>,
     pub outputs: Vec<FileFact>,
     pub findings: Vec<FindingFact>,
     pub verdict: Option<String>,

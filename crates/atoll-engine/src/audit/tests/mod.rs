@@ -2,6 +2,7 @@
 
 mod crash;
 mod forget;
+mod index;
 mod tamper;
 
 use super::*;
