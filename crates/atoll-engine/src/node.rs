@@ -1,5 +1,6 @@
 //! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
 
+use crate::door::Audit;
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
 use crate::past::{Ended, Past};
@@ -26,6 +27,7 @@ pub struct NodeConfig {
     /// What prepared sandboxes are made with.
     pub limits: Limits,
     pub max_sandboxes: usize,
+    pub audit: Audit,
     /// How long an ended sandbox is still found, with its reason.
     pub remember: Duration,
 }
@@ -102,6 +104,7 @@ impl Node {
             program: self.config.program.clone(),
             warmth: Warmth::Warm,
             walls: Walls::default(),
+            audit: self.config.audit.clone(),
         };
         let engine = Arc::new(Engine::start(config, template).await?);
         Ok(Arc::new(

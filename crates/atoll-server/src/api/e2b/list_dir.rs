@@ -10,8 +10,8 @@ use crate::api::budget::{Hold, json_in_pieces};
 use crate::api::{ApiError, AppState, Counted};
 use crate::auth::Caller;
 use atoll_core::wire::agent::ListBound;
-use atoll_engine::FilePage;
 use atoll_engine::session::Session;
+use atoll_engine::{FilePage, Sandbox};
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
@@ -34,6 +34,7 @@ pub(super) async fn list_dir(
     let call: PathCall = unary(&body)?;
     state.sandboxes.check_day(&caller)?;
     let mut list = List {
+        sandbox: inside.sandbox(),
         session: inside.session,
         call,
         said: false,
@@ -53,6 +54,7 @@ pub(super) async fn list_dir(
 
 /// A list that is being told.
 struct List {
+    sandbox: Sandbox,
     session: Arc<Session>,
     call: PathCall,
     /// Whether an entry was told.
@@ -63,7 +65,7 @@ impl List {
     async fn page(&self, after: Option<String>) -> Result<FilePage, ApiError> {
         let _using = self.session.begin_use()?;
         let depth = self.call.depth.max(1);
-        Ok(self.session.sandbox.list(&self.call.path, depth, after, PIECE).await?)
+        Ok(self.sandbox.list(&self.call.path, depth, after, PIECE).await?)
     }
 
     /// The text of a piece, and where the next begins.
