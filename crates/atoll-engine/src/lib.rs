@@ -31,7 +31,7 @@ mod trial;
 pub use atoll_jail::plan::{Rotation, Wall, Walls};
 pub use contexts::{ContextInfo, Contexts};
 pub use control::Control;
-pub use door::{Audit, Door, Sandbox, Upload};
+pub use door::{Audit, Door, Sandbox, Ticket, Upload};
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};

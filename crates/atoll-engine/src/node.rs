@@ -1,6 +1,7 @@
 //! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
 
-use crate::door::Audit;
+use crate::audit::Actor;
+use crate::door::{Audit, Door};
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
 use crate::past::{Ended, Past};
@@ -189,6 +190,11 @@ impl Node {
             .iter()
             .filter_map(|(name, open)| Some((name.clone(), open.get()?.depth())));
         open.collect()
+    }
+
+    /// The door for what is done on this machine and not in a sandbox.
+    pub fn door(&self, actor: Actor) -> Door {
+        Door::new(self.config.audit.clone(), actor)
     }
 
     /// The data directory.

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// So many records are not signed at most, while somebody writes.
 const SIGN_EVERY: u32 = 64;
 
+/// One entry in the list of those that are open, at most.
+const OPEN_BYTES: u64 = 64;
+
 #[derive(Debug)]
 pub(super) struct LogFile {
     pub(super) dir: PathBuf,
@@ -251,8 +254,10 @@ impl LogFile {
             .map(drop)
     }
 
+    /// What is open stands at the start of each segment and does not count, or a segment would be full from its start.
     pub(super) fn is_full(&self) -> bool {
-        self.end >= self.segment_bytes
+        let open = self.chain.open.len() as u64 * OPEN_BYTES;
+        self.end >= self.segment_bytes + open
     }
 
     /// Begins the next segment.

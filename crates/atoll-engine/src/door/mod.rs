@@ -75,6 +75,11 @@ impl Door {
         }
     }
 
+    /// Opens an entry for something that is not done in a sandbox. Whoever does it closes it.
+    pub async fn enter(&self, action: Action, subject: &str) -> Result<Ticket, EngineError> {
+        self.begin(self.opening(action).at(subject)).await
+    }
+
     /// Opens an entry, does the work, and closes it: with what `facts` says of a success, else with the error.
     pub async fn dispatch<T>(
         &self,
@@ -124,10 +129,10 @@ impl Door {
 
 /// The right to do one thing. Dropped without an end, the thing was given up.
 #[derive(Debug)]
-struct Ticket(Option<Entry>);
+pub struct Ticket(Option<Entry>);
 
 impl Ticket {
-    fn close(self, closing: impl FnOnce() -> Closing) {
+    pub fn close(self, closing: impl FnOnce() -> Closing) {
         let Some(entry) = self.0 else { return };
         let closing = closing();
         match entry.is_slow() {

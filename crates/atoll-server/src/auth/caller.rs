@@ -51,7 +51,7 @@ impl Caller {
     }
 
     /// The same, in a request from there.
-    pub(crate) fn from_where(mut self, extensions: &Extensions) -> Self {
+    pub(crate) fn seen_in(mut self, extensions: &Extensions) -> Self {
         self.address = address(extensions);
         self
     }

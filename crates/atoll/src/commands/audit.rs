@@ -13,6 +13,7 @@ use atoll_engine::audit::{
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a log that is followed is looked at.
@@ -21,8 +22,11 @@ const PAGE: usize = 500;
 
 /// Where commands that run without a server write.
 pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
-    let log = AuditLog::open(AuditOptions::new(home.join("audit")));
-    log.map(Audit::Log).map_err(|error| unusable(&error))
+    log_of(home).map(Audit::Log)
+}
+
+pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
+    AuditLog::open(AuditOptions::new(home.join("audit"))).map_err(|error| unusable(&error))
 }
 
 fn unusable(error: &AuditError) -> Failure {

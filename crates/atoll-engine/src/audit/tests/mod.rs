@@ -165,3 +165,19 @@ fn long_texts_are_bounded() {
     drop(log);
     assert_eq!(check(dir.path()).problems, []);
 }
+
+#[test]
+fn many_open_entries_do_not_fill_a_segment_from_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(small(dir.path())).unwrap();
+    let open: Vec<Entry> = (0..200)
+        .map(|_| log.begin(Opening::new(Action::Command, &actor())).unwrap())
+        .collect();
+    let before = segment::list(dir.path()).unwrap().len();
+    write(&log, 20);
+    // Their list alone is longer than a segment.
+    assert!(segment::list(dir.path()).unwrap().len() - before < 20);
+    drop(open);
+    drop(log);
+    assert_eq!(check(dir.path()).problems, []);
+}

@@ -144,7 +144,7 @@ fn denied(message: &str) -> ApiError {
 pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
     let path = allowed.query.path.unwrap_or_default();
-    let whose = owner(&state, &allowed.session)?.from_where(request.extensions());
+    let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
     let open = allowed.session.by(&whose.actor()).read(&path).await?;
@@ -170,7 +170,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
-    let whose = owner(&state, &allowed.session)?.from_where(request.extensions());
+    let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
     let sandbox = allowed.session.by(&whose.actor());

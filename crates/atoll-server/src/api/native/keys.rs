@@ -2,8 +2,11 @@
 
 use super::wire::{CreatedKey, Key, KeyList, NewKeyRequest};
 use crate::api::{ApiError, AppState, Json, Path};
-use crate::auth::SecretKey;
+use crate::auth::{Caller, SecretKey};
+use crate::store::StoreError;
 use atoll_core::KeyId;
+use atoll_engine::Ticket;
+use atoll_engine::audit::{Action, Closing, Ending};
 use axum::extract::State;
 use axum::http::StatusCode;
 
@@ -18,10 +21,13 @@ use axum::http::StatusCode;
 )]
 pub(crate) async fn create(
     State(state): State<AppState>,
+    caller: Caller,
     Json(request): Json<NewKeyRequest>,
 ) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
     let secret = SecretKey::generate();
-    let record = state.store.create_key(request.into_new_key(secret.digest())?).await?;
+    let new = request.into_new_key(secret.digest())?;
+    let ticket = enter(&state, &caller, Action::KeyCreate, &new.name).await?;
+    let record = closed(ticket, state.store.create_key(new).await)?;
     // So that the key works when its owner reads the answer.
     state.keys.refresh(&state.store).await?;
     let created = CreatedKey {
@@ -54,11 +60,30 @@ pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<KeyList>,
         (status = 404, body = super::ErrorBody),
     )
 )]
-pub(crate) async fn revoke(State(state): State<AppState>, Path(id): Path<String>) -> Result<Json<Key>, ApiError> {
+pub(crate) async fn revoke(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Key>, ApiError> {
     let id = KeyId::parse(&id).ok_or_else(|| ApiError::not_found("key"))?;
-    let revoked = state.store.revoke_key(id).await?;
+    let ticket = enter(&state, &caller, Action::KeyRevoke, id.as_str()).await?;
+    let revoked = closed(ticket, state.store.revoke_key(id).await)?;
     state.keys.refresh(&state.store).await?;
     revoked
         .map(|record| Json(record.into()))
         .ok_or_else(|| ApiError::not_found("key"))
+}
+
+/// Nothing happens to a key that is not written down before.
+async fn enter(state: &AppState, caller: &Caller, action: Action, subject: &str) -> Result<Ticket, ApiError> {
+    let door = state.sandboxes.node().door(caller.actor());
+    Ok(door.enter(action, subject).await?)
+}
+
+fn closed<T>(ticket: Ticket, done: Result<T, StoreError>) -> Result<T, StoreError> {
+    ticket.close(|| match &done {
+        Ok(_) => Closing::of(Ending::Ok),
+        Err(error) => Closing::failed(error),
+    });
+    done
 }
