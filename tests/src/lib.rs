@@ -117,14 +117,19 @@ pub const NO_AUDIT: Audit = Audit::Off {
 
 /// An engine of its own for one test.
 pub async fn engine(template_name: &str, warmth: Warmth, walls: Walls) -> Result<Arc<Engine>> {
+    engine_with(template_name, warmth, walls, NO_AUDIT).await
+}
+
+/// The same, with a log.
+pub async fn engine_with(name: &str, warmth: Warmth, walls: Walls, audit: Audit) -> Result<Arc<Engine>> {
     let config = EngineConfig {
         home: home(),
         program: binary(),
         warmth,
         walls,
-        audit: NO_AUDIT,
+        audit,
     };
-    Ok(Arc::new(Engine::start(config, template(template_name)?).await?))
+    Ok(Arc::new(Engine::start(config, template(name)?).await?))
 }
 
 /// Ends an engine that nobody else holds any more, and waits until nothing of it is left.
