@@ -197,6 +197,14 @@ impl Node {
         Door::new(self.config.audit.clone(), actor)
     }
 
+    /// Where the audit log is, if there is one.
+    pub fn audit_dir(&self) -> Option<PathBuf> {
+        match &self.config.audit {
+            Audit::Log(log) => Some(log.dir().to_owned()),
+            Audit::Off { .. } => None,
+        }
+    }
+
     /// The data directory.
     pub fn home(&self) -> &std::path::Path {
         &self.config.home

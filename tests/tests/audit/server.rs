@@ -44,6 +44,25 @@ fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
         (word(&entries[2], "code"), word(&entries[4], "reason")),
         ("print(7)", "killed_by_tenant")
     );
+    let page = |query: &str| anyhow::Ok(server.send("GET", &format!("/v1/audit?{query}"), None)?.json()?);
+    let first = page("tenant=team&limit=3")?;
+    let rest = page(&format!("tenant=team&before={}", first["next"]))?;
+    let ids = |page: &serde_json::Value| {
+        page["entries"]
+            .as_array()
+            .map(|all| all.iter().map(|one| one["id"].clone()).collect::<Vec<_>>())
+    };
+    let mut all = [ids(&first).context("no page")?, ids(&rest).context("no page")?].concat();
+    all.reverse();
+    assert_eq!(
+        all,
+        entries[1..].iter().map(|entry| entry["id"].clone()).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        (page("")?["entries"][0]["action"].as_str(), rest["next"].is_null()),
+        (Some("key.create"), true)
+    );
+    assert_eq!(send("GET", "/v1/audit", None)?.status, 403);
     server.signal(rustix::process::Signal::TERM)?;
     server.wait()?;
     let report = check(&home.path().join("audit"))?;

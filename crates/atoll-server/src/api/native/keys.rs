@@ -17,6 +17,7 @@ use axum::http::StatusCode;
         (status = 201, body = CreatedKey), (status = 400, body = super::ErrorBody), (status = 401, body = super::ErrorBody),
         (status = 403, body = super::ErrorBody), (status = 408, body = super::ErrorBody),
         (status = 413, body = super::ErrorBody), (status = 415, body = super::ErrorBody),
+        (status = 503, body = super::ErrorBody),
     )
 )]
 pub(crate) async fn create(
@@ -57,7 +58,7 @@ pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<KeyList>,
     params(("id" = String, Path, description = "The key's id")),
     responses(
         (status = 200, body = Key), (status = 401, body = super::ErrorBody), (status = 403, body = super::ErrorBody),
-        (status = 404, body = super::ErrorBody),
+        (status = 404, body = super::ErrorBody), (status = 503, body = super::ErrorBody),
     )
 )]
 pub(crate) async fn revoke(
