@@ -42,7 +42,7 @@ pub(crate) struct Slot {
 }
 
 #[derive(Debug)]
-pub struct Contexts {
+pub(crate) struct Contexts {
     slots: Mutex<Vec<Arc<Slot>>>,
 }
 
@@ -194,7 +194,7 @@ impl Contexts {
     }
 
     /// Gives the default context of a language its name, before it is used. Nothing is started.
-    pub fn name_default(&self, language: Language) {
+    pub(crate) fn name_default(&self, language: Language) {
         drop(self.default(language));
     }
 
@@ -231,7 +231,7 @@ impl Contexts {
         Ok(info)
     }
 
-    pub fn list(&self) -> Vec<ContextInfo> {
+    pub(crate) fn list(&self) -> Vec<ContextInfo> {
         lock(&self.slots).iter().map(|slot| slot.info()).collect()
     }
 
@@ -245,12 +245,6 @@ impl Contexts {
         let slot = self.named(id)?;
         lock(&self.slots).retain(|one| one.id != *id);
         slot.clear().await;
-        Ok(())
-    }
-
-    /// Interrupts what runs in a context; nothing running is fine.
-    pub fn interrupt(&self, id: &ContextId) -> Result<(), EngineError> {
-        self.named(id)?.interrupt();
         Ok(())
     }
 }

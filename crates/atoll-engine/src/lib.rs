@@ -29,7 +29,7 @@ pub mod template;
 mod trial;
 
 pub use atoll_jail::plan::{Rotation, Wall, Walls};
-pub use contexts::{ContextInfo, Contexts};
+pub use contexts::ContextInfo;
 pub use control::Control;
 pub use door::{Audit, Door, Sandbox, Ticket, Upload};
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};

@@ -92,8 +92,17 @@ fn tail(dir: &Path, count: usize, follow: bool, json: bool) -> Result<ExitStatus
     entries.reverse();
     let text: Result<String, Failure> = entries.iter().map(|view| told(view, json)).collect();
     print(&text?)?;
+    match follow {
+        true => go_on(&mut index, json),
+        false => Ok(ExitStatus::Ok),
+    }
+}
+
+/// Until a signal, or until nobody reads any more.
+fn go_on(index: &mut Index, json: bool) -> Result<ExitStatus, Failure> {
+    let fail = |error: AuditError| Failure::ours(&error);
     let mut seen = index.last_change().map_err(fail)?;
-    while follow {
+    loop {
         std::thread::sleep(LOOK);
         index.update().map_err(fail)?;
         for (change, view) in index.changed(seen, PAGE).map_err(fail)? {
@@ -101,7 +110,6 @@ fn tail(dir: &Path, count: usize, follow: bool, json: bool) -> Result<ExitStatus
             print(&told(&view, json)?)?;
         }
     }
-    Ok(ExitStatus::Ok)
 }
 
 fn show(dir: &Path, id: u64, json: bool) -> Result<ExitStatus, Failure> {
