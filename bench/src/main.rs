@@ -5,6 +5,7 @@
 //! only when they are named: the first two take long, the third needs E2B's client.
 #![expect(clippy::print_stdout, reason = "a program whose output is its table")]
 
+mod audit;
 mod baseline;
 mod http;
 mod machine;

@@ -24,6 +24,16 @@ impl std::fmt::Debug for Target {
 
 pub const TARGETS: &[Target] = &[
     Target {
+        name: "audit",
+        body: audit_line,
+        seeds: &[
+            br#"{"record":{"v":1,"seq":10,"time":"2026-11-16T10:03:16.820904Z","prev":"f89b0b8fd6733e713d4eeec92219beb9f4fbbeb3bfbd077a684b504124b19e3d","writer":"cb1d5f6860ac54e2","private":null,"body":{"kind":"checkpoint","open":[]}},"hash":"9f9a694fa253e281544acb18a759220c95e699e3ef46180535e0d074f10678f3","signature":"fa2fa710d5a834c5470ab19d536f4fd2d375adfb1042e89504402e1e308cade172f55dc3f86ea8ca4c2ffcaa756d69ca7409224729235a6e100224cee128da04","private":null}"#,
+            br#"{"record":{"v":1,"seq":4,"time":"2026-11-16T10:03:16.766029Z","prev":"fb7cb1435939ae5425996360ab8c91f22df3dfdd3b74d9c57819ff0dc018af37","writer":"cb1d5f6860ac54e2","private":null,"body":{"kind":"closed","entry":2,"outcome":"ok","sandbox":"sbxawc2tbzmmsjjk7xtyl7nlcny34","inputs":[{"size":15222,"sha256":"d9a247b82c9f132519e39950e5bf28e775cba2e2fbddbdee6cd73e3e5936b49a"}],"outputs":[],"findings":[],"verdict":null,"approver":null,"usage":null,"receipt":null,"facts":null,"reason":null}},"hash":"b2cef09507536eeaeabeef1b67013f331fa231e1126b81a85f8d003756d7c229","signature":null,"private":null}"#,
+            br#"{"record":{"v":2,"seq":18446744073709551615},"hash":"","signature":"00","private":{"salt":"","data":{}}}"#,
+            br#"{"record":{"v":1,"body":{"kind":"closed","facts":{"layers":[[[[[[[[[[]]]]]]]]]]}}}}"#,
+        ],
+    },
+    Target {
         name: "frames",
         body: frames,
         seeds: &[
@@ -160,4 +170,13 @@ pub fn layout_text(data: &[u8]) {
         assert!(!hierarchy.controllers.is_empty());
     }
     assert!(layout.missing().len() <= 3);
+}
+
+/// What is taken as a line of the audit log is spelled as it would be written, and its hash fits.
+pub fn audit_line(data: &[u8]) {
+    if let Ok(line) = atoll_engine::audit::decode(data) {
+        let record = serde_json::to_vec(&line.record).unwrap_or_default();
+        assert_eq!(atoll_engine::audit::Digest::of(&record), line.hash);
+        assert!(data.windows(record.len()).any(|part| part == record));
+    }
 }

@@ -7,7 +7,7 @@ use atoll_core::execution::Execution;
 use atoll_core::form::Form;
 use atoll_core::{Language, Limits};
 use atoll_engine::template::{Progress, Template, TemplateStore};
-use atoll_engine::{Engine, EngineConfig, Output, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Audit, Engine, EngineConfig, Output, Sandbox, SandboxSpec, Walls, Warmth};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -110,15 +110,26 @@ pub fn template(name: &str) -> Result<Template> {
     Ok(TemplateStore::new(home()).ensure(name, &Silent)?)
 }
 
+/// For engines that are looked at from inside; what people start keeps its log.
+pub const NO_AUDIT: Audit = Audit::Off {
+    because: "a test holds the engine itself",
+};
+
 /// An engine of its own for one test.
 pub async fn engine(template_name: &str, warmth: Warmth, walls: Walls) -> Result<Arc<Engine>> {
+    engine_with(template_name, warmth, walls, NO_AUDIT).await
+}
+
+/// The same, with a log.
+pub async fn engine_with(name: &str, warmth: Warmth, walls: Walls, audit: Audit) -> Result<Arc<Engine>> {
     let config = EngineConfig {
         home: home(),
         program: binary(),
         warmth,
         walls,
+        audit,
     };
-    Ok(Arc::new(Engine::start(config, template(template_name)?).await?))
+    Ok(Arc::new(Engine::start(config, template(name)?).await?))
 }
 
 /// Ends an engine that nobody else holds any more, and waits until nothing of it is left.

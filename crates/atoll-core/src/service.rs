@@ -46,6 +46,21 @@ quantity!(
     BytesPerDay, "bytes per day", KIB, 1 << 50, read_bytes, show_bytes, "`10GiB`"
 );
 
+quantity!(
+    /// Bytes of one file of the audit log.
+    SegmentBytes, "segment size", 64 * KIB, GIB, read_bytes, show_bytes, "`16MiB`"
+);
+quantity!(
+    /// How long the audit log is kept.
+    RetentionMillis, "retention", 3_600_000, 315_360_000_000, read_millis, show_millis, "`2160h`"
+);
+
+impl RetentionMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
+
 impl TimeoutMillis {
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.get())

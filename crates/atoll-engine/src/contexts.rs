@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::engine::{EngineError, NODE};
 use crate::jail::{Context, Inspected, Interpreter, lock};
 use crate::lost::Lost;
-use crate::sandbox::{Choice, Sandbox};
+use crate::sandbox::{Choice, Walled};
 use crate::template::NODE_KERNEL;
 use atoll_core::{ContextId, Language};
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ pub(crate) struct Slot {
 }
 
 #[derive(Debug)]
-pub struct Contexts {
+pub(crate) struct Contexts {
     slots: Mutex<Vec<Arc<Slot>>>,
 }
 
@@ -60,7 +60,7 @@ impl Slot {
     }
 
     /// Waits for its turn and takes the interpreter, started now if there is none.
-    pub(crate) async fn take(&self, sandbox: &Sandbox) -> Result<(Seat, Context, Map<String, Value>), EngineError> {
+    pub(crate) async fn take(&self, sandbox: &Walled) -> Result<(Seat, Context, Map<String, Value>), EngineError> {
         let mut seat = Arc::clone(&self.seat).lock_owned().await;
         if let Some((context, layers)) = seat.take() {
             return Ok((seat, context, layers));
@@ -69,7 +69,7 @@ impl Slot {
         Ok((seat, context, layers))
     }
 
-    async fn start(&self, sandbox: &Sandbox) -> Result<Inspected, EngineError> {
+    async fn start(&self, sandbox: &Walled) -> Result<Inspected, EngineError> {
         let program = |interpreter, argv: &[&str]| {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
             sandbox.jail.start_program(interpreter, argv, &sandbox.env, &self.cwd)
@@ -194,7 +194,7 @@ impl Contexts {
     }
 
     /// Gives the default context of a language its name, before it is used. Nothing is started.
-    pub fn name_default(&self, language: Language) {
+    pub(crate) fn name_default(&self, language: Language) {
         drop(self.default(language));
     }
 
@@ -212,9 +212,9 @@ impl Contexts {
     }
 
     /// Makes a context, with its interpreter started; the newest is the last of the list.
-    pub async fn create(
+    pub(crate) async fn create(
         &self,
-        sandbox: &Sandbox,
+        sandbox: &Walled,
         language: Language,
         cwd: Option<&str>,
     ) -> Result<ContextInfo, EngineError> {
@@ -231,26 +231,20 @@ impl Contexts {
         Ok(info)
     }
 
-    pub fn list(&self) -> Vec<ContextInfo> {
+    pub(crate) fn list(&self) -> Vec<ContextInfo> {
         lock(&self.slots).iter().map(|slot| slot.info()).collect()
     }
 
     /// Throws the state away; the name stays.
-    pub async fn restart(&self, id: &ContextId) -> Result<(), EngineError> {
+    pub(crate) async fn restart(&self, id: &ContextId) -> Result<(), EngineError> {
         self.named(id)?.clear().await;
         Ok(())
     }
 
-    pub async fn remove(&self, id: &ContextId) -> Result<(), EngineError> {
+    pub(crate) async fn remove(&self, id: &ContextId) -> Result<(), EngineError> {
         let slot = self.named(id)?;
         lock(&self.slots).retain(|one| one.id != *id);
         slot.clear().await;
-        Ok(())
-    }
-
-    /// Interrupts what runs in a context; nothing running is fine.
-    pub fn interrupt(&self, id: &ContextId) -> Result<(), EngineError> {
-        self.named(id)?.interrupt();
         Ok(())
     }
 }

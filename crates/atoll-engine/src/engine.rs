@@ -1,9 +1,10 @@
 //! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
 
+use crate::door::{Audit, Door, Sandbox};
 use crate::environment::check_environment;
 use crate::input::prepare_inputs;
 use crate::jail::{Inspected, JailError, JailSandbox, Link, ZygoteState, run_dir};
-use crate::sandbox::{Origin, Sandbox, SandboxSpec};
+use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::spool::Spool;
 use crate::template::{BIN, Template};
 use atoll_jail::plan::{Rotation, TemplatePlan, Walls, ZygotePlan};
@@ -31,10 +32,14 @@ pub struct EngineConfig {
     pub warmth: Warmth,
     /// Always whole in the product. A test that must see a breach takes one away.
     pub walls: Walls,
+    /// Where every dispatch is written down.
+    pub audit: Audit,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
+    #[error("refused, because it cannot be written down")]
+    Audit(#[from] crate::audit::AuditError),
     #[error(transparent)]
     Jail(#[from] JailError),
     #[error(transparent)]
@@ -66,6 +71,7 @@ pub struct Engine {
     pub(crate) link: Arc<Link>,
     pub(crate) template: Template,
     pub(crate) spool: Spool,
+    pub(crate) audit: Audit,
     zygote: watch::Receiver<ZygoteState>,
 }
 
@@ -85,18 +91,25 @@ impl Engine {
             link: Arc::new(link),
             template,
             spool: Spool::open(&config.home),
+            audit: config.audit,
             zygote,
         })
     }
 
     /// Makes a sandbox now and applies what is personal.
     pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        let door = Door::new(self.audit.clone(), spec.by.clone());
+        let wish = spec.clone();
+        door.create(&self.template.digest, &wish, self.make(spec)).await
+    }
+
+    pub(crate) async fn make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
         check_environment(&spec.env)?;
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &self.spool)?;
         let python = spec.start == Some(atoll_core::Language::Python);
         let (jail, context) =
             JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits, inputs, python).await?;
-        Ok(Sandbox::with(self, jail, context, spec, Origin::Made))
+        Ok(Walled::with(self, jail, context, spec, Origin::Made))
     }
 
     /// Makes a sandbox with a Python context that waits for its owner.

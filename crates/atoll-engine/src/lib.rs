@@ -2,9 +2,11 @@
 //!
 //! The engine knows no HTTP, no terminal and no cluster. It never forks: the jailer does, asked by messages.
 
+pub mod audit;
 mod capture;
 mod contexts;
 mod control;
+mod door;
 mod engine;
 mod environment;
 mod execute;
@@ -28,22 +30,23 @@ pub mod template;
 mod trial;
 
 pub use atoll_jail::plan::{Layer, Rotation, Wall, Walls};
-pub use contexts::{ContextInfo, Contexts};
+pub use contexts::ContextInfo;
 pub use control::Control;
+pub use door::{Audit, Door, Sandbox, Ticket, Upload};
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};
 pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
-    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Upload, Watch,
+    Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch,
 };
 pub use jail::JailError;
 pub use node::{Node, NodeConfig, NodeError, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
 pub use pool::{Pool, PoolSize};
-pub use sandbox::{Choice, Origin, Request, Sandbox, SandboxSpec, SandboxUsage};
+pub use sandbox::{Choice, Origin, Request, SandboxSpec, SandboxUsage};
 pub use share::Room;
 pub use trial::try_out;
 

@@ -1,5 +1,7 @@
 //! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
 
+use crate::audit::Actor;
+use crate::door::{Audit, Door};
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
 use crate::past::{Ended, Past};
@@ -28,6 +30,7 @@ pub struct NodeConfig {
     pub max_sandboxes: usize,
     /// Walls without which nothing starts, besides the usual ones.
     pub required: Vec<Layer>,
+    pub audit: Audit,
     /// How long an ended sandbox is still found, with its reason.
     pub remember: Duration,
 }
@@ -108,6 +111,7 @@ impl Node {
                 .required
                 .iter()
                 .fold(Walls::default(), |all, layer| all.requiring(*layer)),
+            audit: self.config.audit.clone(),
         };
         let engine = Arc::new(Engine::start(config, template).await?);
         Ok(Arc::new(
@@ -192,6 +196,19 @@ impl Node {
             .iter()
             .filter_map(|(name, open)| Some((name.clone(), open.get()?.depth())));
         open.collect()
+    }
+
+    /// The door for what is done on this machine and not in a sandbox.
+    pub fn door(&self, actor: Actor) -> Door {
+        Door::new(self.config.audit.clone(), actor)
+    }
+
+    /// Where the audit log is, if there is one.
+    pub fn audit_dir(&self) -> Option<PathBuf> {
+        match &self.config.audit {
+            Audit::Log(log) => Some(log.dir().to_owned()),
+            Audit::Off { .. } => None,
+        }
     }
 
     /// The data directory.

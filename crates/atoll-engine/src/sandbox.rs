@@ -1,5 +1,6 @@
-//! A claimed sandbox: contexts that run side by side, what is inside, its end. Shared by all who have a handle of it.
+//! A claimed sandbox: contexts that run side by side, what is inside, its end. Reached through the door only (`door/`).
 
+use crate::audit::Actor;
 use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
@@ -17,9 +18,6 @@ use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-use tokio::sync::Notify;
 
 /// What is personal about a sandbox. Saying nothing means: no inputs, no environment, the small limits.
 #[derive(Clone, Debug, Default)]
@@ -31,10 +29,12 @@ pub struct SandboxSpec {
     pub start: Option<Language>,
     /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
     pub once: bool,
+    /// Who asks for it, as the audit log tells it.
+    pub by: Actor,
 }
 
 #[derive(Debug)]
-pub struct Sandbox {
+pub(crate) struct Walled {
     pub(crate) jail: JailSandbox,
     pub(crate) limits: Limits,
     pub(crate) env: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ pub enum Choice {
     Named(ContextId),
 }
 
-impl Sandbox {
+impl Walled {
     /// Applies what is personal to a prepared sandbox whose context was forked ahead.
     pub(crate) async fn claim(
         engine: &Engine,
@@ -140,45 +140,25 @@ impl Sandbox {
         }
     }
 
-    pub fn id(&self) -> &SandboxId {
+    pub(crate) fn id(&self) -> &SandboxId {
         &self.jail.id
     }
 
-    pub fn origin(&self) -> Origin {
+    pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    pub fn contexts(&self) -> &Contexts {
+    pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
-    }
-
-    /// Runs code in the language's own context. Short for [`Sandbox::execute`].
-    pub async fn run(
-        &self,
-        language: Language,
-        code: &str,
-        interrupt: Arc<Notify>,
-        sink: Sink<'_>,
-    ) -> Result<Execution, EngineError> {
-        let request = Request {
-            id: ExecutionId::from_random(crate::random_bytes()),
-            context: Choice::Default(language),
-            code,
-            env: BTreeMap::new(),
-            limits: None,
-            control: Control::of(interrupt),
-            room: Room::default(),
-        };
-        self.execute(request, sink).await
     }
 
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
     /// different contexts run side by side. A context that did not survive is replaced.
-    pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+    pub(crate) async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
         let slot = self.contexts.find(&request.context)?;
         let env = self.environment(slot.language, request.env)?;
         let taken = tokio::select! {
@@ -269,14 +249,11 @@ impl Sandbox {
         }
     }
 
-    /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
-    pub async fn collect(&self, out: Option<&Path>) -> Result<SavedFiles, EngineError> {
-        let out = out.map(|path| OutDir::later(path.to_owned()));
-        Ok(self.collect_into(out).await?.0)
-    }
-
-    /// The same, into a directory that the caller has prepared and gets back.
-    pub async fn collect_into(&self, mut out: Option<OutDir>) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
+    /// Reads the files that the code left in `/data/output`, into a directory that the caller has prepared and gets back.
+    pub(crate) async fn collect_into(
+        &self,
+        mut out: Option<OutDir>,
+    ) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
         let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
         let cap = self.limits.scratch.get();
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
@@ -289,7 +266,7 @@ impl Sandbox {
     }
 
     /// Memory in use now, as its agent sees it.
-    pub async fn memory_bytes(&self) -> Result<u64, EngineError> {
+    pub(crate) async fn memory_bytes(&self) -> Result<u64, EngineError> {
         Ok(self.jail.usage(u64::MAX).await?.memory_bytes)
     }
 
@@ -299,7 +276,7 @@ impl Sandbox {
     }
 
     /// What it uses now, as its agent sees it.
-    pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
+    pub(crate) async fn usage(&self) -> Result<SandboxUsage, EngineError> {
         let in_use = self.jail.usage(u64::MAX).await?;
         let (memory_bytes, cpu_ms) = (in_use.memory_bytes, in_use.cpu_ms);
         let (free, _) = self.jail.scratch().await?;
@@ -331,12 +308,12 @@ impl Sandbox {
     }
 
     /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.
-    pub async fn end(&self) -> Result<(), EngineError> {
+    pub(crate) async fn end(&self) -> Result<(), EngineError> {
         Ok(self.jail.end().await?)
     }
 
     /// Waits until the sandbox has ended, whoever ended it.
-    pub async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         self.jail.ended().await;
     }
 }

@@ -5,6 +5,7 @@
 
 mod admin;
 pub mod api;
+mod audit;
 pub mod auth;
 mod builds;
 mod clock;

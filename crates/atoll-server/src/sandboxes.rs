@@ -13,6 +13,7 @@ use crate::store::{SandboxRecord, Store, Usage};
 use atoll_core::execution::Execution;
 use atoll_core::service::SandboxState;
 use atoll_core::{EndReason, KeyId, Limits, SandboxId, Tier};
+use atoll_engine::audit::Actor;
 use atoll_engine::session::{EventLog, LifeSpec, Rule, Session, SessionError, State};
 use atoll_engine::{Input, Node, NodeError, Origin, Quiet, Request, SandboxSpec, Sink};
 use std::collections::{BTreeMap, HashMap};
@@ -154,6 +155,7 @@ impl Sandboxes {
             env: wish.env,
             start: None,
             once: wish.once,
+            by: caller.actor(),
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),
@@ -165,7 +167,7 @@ impl Sandboxes {
         };
         let session = self.node.create(&template, spec, life).await.map_err(refused)?;
         self.metrics
-            .claimed(&template, Tier::Jail, from(session.sandbox.origin()), began.elapsed());
+            .claimed(&template, Tier::Jail, from(session.origin()), began.elapsed());
         // Queued first, it shares the commit of the record.
         let one = Usage {
             sandboxes: 1,
@@ -230,12 +232,13 @@ impl Sandboxes {
     pub async fn execute(
         &self,
         session: &Session,
+        by: &Actor,
         request: Request<'_>,
         sink: Sink<'_>,
     ) -> Result<Execution, SessionError> {
         let bytes_in = request.code.len() as u64;
         let began = Instant::now();
-        let execution = session.execute(request, sink).await?;
+        let execution = session.execute(by, request, sink).await?;
         self.metrics.execution_ended(execution.outcome, began.elapsed());
         let cut = execution.truncated;
         if cut.stdout || cut.stderr || cut.results {
@@ -398,7 +401,7 @@ impl Sandboxes {
         let mut sum = 0;
         for session in self.live() {
             if session.state() == State::Running
-                && let Ok(Ok(bytes)) = tokio::time::timeout(ASKED_FOR, session.sandbox.memory_bytes()).await
+                && let Ok(Ok(bytes)) = tokio::time::timeout(ASKED_FOR, session.memory_bytes()).await
             {
                 sum += bytes;
             }

@@ -13,10 +13,11 @@ use crate::ready::{Readiness, Ready};
 use crate::sandboxes::Sandboxes;
 use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
-use crate::{Timestamp, admin};
+use crate::{Timestamp, admin, audit};
 use atoll_core::Tier;
+use atoll_engine::audit::{AuditError, AuditLog};
 use atoll_engine::template::{Progress, TemplateError, TemplateStore};
-use atoll_engine::{Node, NodeConfig, PoolSize};
+use atoll_engine::{Audit, Node, NodeConfig, PoolSize};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -47,6 +48,8 @@ pub enum ServerError {
     #[error("cannot use the setting template")]
     Template(#[source] TemplateError),
     #[error(transparent)]
+    Audit(#[from] AuditError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     FirstKey(#[from] FirstKeyError),
@@ -61,6 +64,7 @@ pub struct Server {
     admin_listener: TcpListener,
     address: SocketAddr,
     admin_address: SocketAddr,
+    log: Arc<AuditLog>,
     _lock: File,
 }
 
@@ -87,7 +91,8 @@ impl Server {
             true => None,
             false => first_key::make(&store, home).await?,
         };
-        let node = Node::new(node_config(&settings, home, program));
+        let log = audit::open(&settings.audit, home)?;
+        let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
         let state = share(settings, store, address, node).await?;
         Ok(Self {
             state,
@@ -96,6 +101,7 @@ impl Server {
             admin_listener,
             address,
             admin_address,
+            log,
             _lock: lock,
         })
     }
@@ -114,8 +120,10 @@ impl Server {
             state,
             listener,
             admin_listener,
+            log,
             ..
         } = self;
+        let auditing = tokio::spawn(audit::tend(Arc::clone(&log), state.settings.audit.keep));
         let fresh = tokio::spawn(state.keys.clone().keep_fresh(state.store.clone()));
         let pruning = tokio::spawn(prune(state.store.clone()));
         let warming = tokio::spawn(warm_up(state.clone()));
@@ -143,6 +151,8 @@ impl Server {
         admin.await.ok();
         fresh.abort();
         pruning.abort();
+        auditing.abort();
+        audit::close(log).await;
         state.keys.note_used(&state.store).await;
         state.store.settle().await.ok();
         tracing::info!("stopped");
@@ -190,7 +200,7 @@ pub(crate) async fn share(
     }))
 }
 
-pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path) -> NodeConfig {
+pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path, audit: Audit) -> NodeConfig {
     let size = |size: atoll_core::service::PoolSize| usize::try_from(size.get()).unwrap_or(usize::MAX);
     NodeConfig {
         home: home.to_owned(),
@@ -202,6 +212,7 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path) -> N
         limits: atoll_core::Limits::of(settings.profile),
         max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
         required: settings.required_layers.clone(),
+        audit,
         remember: VISIBLE_FOR,
     }
 }

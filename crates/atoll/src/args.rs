@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Keys(KeysArgs),
     /// List, show and end sandboxes of a server
     Sandbox(SandboxArgs),
+    /// Read, check and export the audit log
+    Audit(AuditArgs),
 }
 
 impl Command {
@@ -43,6 +45,11 @@ impl Command {
             Self::Keys(args) => match &args.command {
                 KeysCommand::Create(args) => args.json,
                 KeysCommand::List { json } | KeysCommand::Revoke { json, .. } => *json,
+            },
+            Self::Audit(args) => match &args.command {
+                AuditCommand::Tail { json, .. } | AuditCommand::Show { json, .. } => *json,
+                AuditCommand::Verify(args) => args.json,
+                AuditCommand::Export(_) | AuditCommand::Redact { .. } => false,
             },
             Self::Sandbox(args) => match &args.command {
                 SandboxCommand::Ls { json, .. }
@@ -293,4 +300,85 @@ pub(crate) enum SandboxCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    #[command(subcommand)]
+    pub(crate) command: AuditCommand,
+    /// Directory of the log [default: audit in the data directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show the newest entries
+    Tail {
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20)]
+        count: usize,
+        /// Go on with what comes
+        #[arg(short, long)]
+        follow: bool,
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one entry
+    Show {
+        /// Its number, as `atoll audit tail` shows it
+        id: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check that nothing was changed; needs the files and the public key only
+    Verify(VerifyArgs),
+    /// Print entries for other programs, one JSON object per line
+    Export(ExportArgs),
+    /// Erase what is private of entries: code, names, addresses, commands, errors
+    Redact {
+        /// Their numbers
+        #[arg(required = true)]
+        ids: Vec<u64>,
+        /// Why, for those who read the log later
+        #[arg(long)]
+        reason: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// Public key [default: key.pub beside the log]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// A record that must be there, as an earlier `verify` printed its head
+    #[arg(long, value_name = "SEQ:HASH")]
+    pub(crate) expect: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Atoll's own words, or OCSF 1.3 (API Activity)
+    #[arg(long, value_enum, default_value = "jsonl")]
+    pub(crate) format: ExportFormat,
+    /// Entries from this time on, like 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Entries before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Entries of this tenant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    Jsonl,
+    Ocsf,
 }

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(args),
         Command::Serve(args) => commands::serve::run(args),
         Command::Keys(args) => commands::keys::run(args),
+        Command::Audit(args) => commands::audit::run(args),
         Command::Sandbox(args) => commands::sandbox::run(args),
     };
     ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure, json)) as u8)

@@ -91,7 +91,8 @@ impl Failure {
             EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => Self::bad(error),
             EngineError::NoNode(_) => Self::no_wall(error.to_string(), "apt-get install nodejs".to_owned()),
             EngineError::Interrupted => Self::interrupted(error),
-            EngineError::Jail(_)
+            EngineError::Audit(_)
+            | EngineError::Jail(_)
             | EngineError::Files(_)
             | EngineError::NoContext(_)
             | EngineError::TooManyContexts(_) => Self::ours(error),

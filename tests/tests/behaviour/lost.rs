@@ -81,15 +81,8 @@ async fn a_restart_that_was_asked_for_is_no_loss() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let lost = place.python("import os; os._exit(1)").await?;
     assert_eq!(rule(&lost), "the interpreter has exited with status 1");
-    let fresh = place
-        .sandbox
-        .contexts()
-        .list()
-        .first()
-        .context("no context")?
-        .id
-        .clone();
-    place.sandbox.contexts().restart(&fresh).await?;
+    let fresh = place.sandbox.contexts().first().context("no context")?.id.clone();
+    place.sandbox.restart_context(&fresh).await?;
     let missed = place.python("kept").await?;
     assert_eq!((missed.outcome, missed.hint), (Outcome::Error, None));
     place.end().await

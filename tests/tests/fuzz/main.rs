@@ -91,6 +91,11 @@ fn run_named(name: &str) {
 }
 
 #[test]
+fn audit() {
+    run_named("audit");
+}
+
+#[test]
 fn frames() {
     run_named("frames");
 }

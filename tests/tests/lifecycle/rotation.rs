@@ -5,7 +5,7 @@ use atoll_core::Outcome;
 use atoll_engine::{Engine, EngineConfig, Rotation, Sandbox, Walls, Warmth};
 use atoll_tests::census::{leftovers, nothing_left_since};
 use atoll_tests::process::{BOUND, Family, eventually};
-use atoll_tests::{binary, home, python, sandbox, stop, template};
+use atoll_tests::{NO_AUDIT, binary, home, python, sandbox, stop, template};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::time::timeout;
@@ -18,6 +18,7 @@ async fn start(rotation: Rotation, warmup: &str) -> Result<Arc<Engine>> {
         program: binary(),
         warmth: Warmth::Warm,
         walls: Walls::default(),
+        audit: NO_AUDIT,
     };
     Ok(Arc::new(Engine::start_with(config, template, rotation).await?))
 }

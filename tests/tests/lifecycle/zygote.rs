@@ -6,7 +6,7 @@ use atoll_engine::{Engine, EngineConfig, Sandbox, SandboxSpec, Walls, Warmth};
 use atoll_tests::census::leftovers;
 use atoll_tests::census::nothing_left_since;
 use atoll_tests::process::{BOUND, Family, Process, eventually};
-use atoll_tests::{binary, engine, execute, home, python, sandbox, stop, template};
+use atoll_tests::{NO_AUDIT, binary, engine, execute, home, python, sandbox, stop, template};
 use rustix::process::Signal;
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -163,6 +163,7 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
             program: binary(),
             warmth: Warmth::Warm,
             walls: Walls::default(),
+            audit: NO_AUDIT,
         };
         let engine = Engine::start(config, broken).await?;
         let refused = timeout(BOUND, engine.ready()).await.context("no answer")?;
@@ -195,6 +196,7 @@ async fn a_preload_that_fails_is_named() -> Result<()> {
         program: binary(),
         warmth: Warmth::Warm,
         walls: Walls::default(),
+        audit: NO_AUDIT,
     };
     let engine = Engine::start(config, broken).await?;
     let refused = timeout(BOUND, engine.ready()).await.context("no answer")?;

@@ -4,7 +4,7 @@ use super::command::{Command, Listener};
 use super::pump::{Sources, pump};
 use crate::engine::EngineError;
 use crate::jail::{JailError, lock, null, pipe, watch};
-use crate::sandbox::Sandbox;
+use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, TerminalSize};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -95,13 +95,13 @@ impl Ends {
     }
 }
 
-impl Sandbox {
-    pub fn commands(&self) -> &Commands {
+impl Walled {
+    pub(crate) fn commands(&self) -> &Commands {
         &self.commands
     }
 
     /// Starts a program. The listener hears everything from its first byte on.
-    pub async fn spawn(&self, spec: CommandSpec) -> Result<(Arc<Command>, Listener), EngineError> {
+    pub(crate) async fn spawn(&self, spec: CommandSpec) -> Result<(Arc<Command>, Listener), EngineError> {
         let ends = Ends::make(&spec)?;
         let mut env = self.env.clone();
         env.extend(spec.env.clone());

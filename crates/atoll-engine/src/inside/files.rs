@@ -1,9 +1,9 @@
 //! Files of a sandbox, by way of its agent.
 
-use super::upload::Upload;
+use super::upload::RawUpload;
 use crate::engine::EngineError;
 use crate::jail::{Asked, JailError};
-use crate::sandbox::Sandbox;
+use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, Change, Entry, ListBound, MAX_MESSAGE_BYTES, Refusal};
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
@@ -44,21 +44,21 @@ impl Watch {
     }
 }
 
-impl Sandbox {
-    pub async fn stat(&self, path: &str) -> Result<Entry, EngineError> {
+impl Walled {
+    pub(crate) async fn stat(&self, path: &str) -> Result<Entry, EngineError> {
         self.entry(Ask::Stat { path: path.into() }).await
     }
 
-    pub async fn make_dir(&self, path: &str) -> Result<Entry, EngineError> {
+    pub(crate) async fn make_dir(&self, path: &str) -> Result<Entry, EngineError> {
         self.entry(Ask::MakeDir { path: path.into() }).await
     }
 
-    pub async fn rename(&self, from: &str, to: &str) -> Result<Entry, EngineError> {
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<Entry, EngineError> {
         let (from, to) = (from.into(), to.into());
         self.entry(Ask::Move { from, to }).await
     }
 
-    pub async fn remove(&self, path: &str) -> Result<(), EngineError> {
+    pub(crate) async fn remove(&self, path: &str) -> Result<(), EngineError> {
         match self.jail.agent.ask_once(Ask::Remove { path: path.into() }).await? {
             (Answer::Done, _) => Ok(()),
             _ => Err(JailError::Agent.into()),
@@ -66,7 +66,7 @@ impl Sandbox {
     }
 
     /// What is below a directory, depth first, in lexical order: not more than `most`, behind the `next` of another page.
-    pub async fn list(
+    pub(crate) async fn list(
         &self,
         path: &str,
         depth: u32,
@@ -101,7 +101,7 @@ impl Sandbox {
         }
     }
 
-    pub async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
+    pub(crate) async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
         match self.jail.agent.ask_once(Ask::Read { path: path.into() }).await? {
             (Answer::File { path, .. }, fds) => open_file(path, fds),
             _ => Err(JailError::Agent.into()),
@@ -109,11 +109,15 @@ impl Sandbox {
     }
 
     /// Begins to write a file. Nothing is seen at `path` before the upload is committed.
-    pub async fn write(&self, path: &str, metadata: BTreeMap<String, String>) -> Result<Upload<'_>, EngineError> {
-        Ok(Upload::begin(&self.jail.agent, path, metadata).await?)
+    pub(crate) async fn write(
+        &self,
+        path: &str,
+        metadata: BTreeMap<String, String>,
+    ) -> Result<RawUpload<'_>, EngineError> {
+        Ok(RawUpload::begin(&self.jail.agent, path, metadata).await?)
     }
 
-    pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, EngineError> {
+    pub(crate) async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, EngineError> {
         let path = path.into();
         let mut asked = self.jail.agent.ask(Ask::Watch { path, recursive }, &[]).await?;
         match asked.next().await? {
@@ -123,13 +127,13 @@ impl Sandbox {
     }
 
     /// The agent forgets a watch. Without this it would go on until the sandbox ends.
-    pub async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
+    pub(crate) async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
         let watch = watch.asked.request;
         Ok(self.jail.agent.tell(Ask::Unwatch { watch }).await?)
     }
 
     /// Connects to a server inside, on the sandbox's own loopback.
-    pub async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
+    pub(crate) async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
         match self.jail.agent.ask_once(Ask::Connect { port }).await? {
             (Answer::Connected, fds) => Ok(stream(fds)?),
             _ => Err(JailError::Agent.into()),

@@ -11,4 +11,4 @@ mod upload;
 pub use command::{Command, CommandEnd, CommandEvent, CommandInfo, Listener};
 pub use commands::{CommandSpec, Commands};
 pub use files::{FilePage, OpenFile, Watch};
-pub use upload::Upload;
+pub(crate) use upload::RawUpload;

@@ -12,13 +12,13 @@ use tokio::io::unix::AsyncFd;
 const PIPE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub struct Upload<'a> {
+pub(crate) struct RawUpload<'a> {
     agent: &'a Agent,
     asked: Asked,
     pipe: Option<AsyncFd<OwnedFd>>,
 }
 
-impl<'a> Upload<'a> {
+impl<'a> RawUpload<'a> {
     pub(super) async fn begin(
         agent: &'a Agent,
         path: &str,
@@ -33,8 +33,8 @@ impl<'a> Upload<'a> {
         Ok(Self { agent, asked, pipe })
     }
 
-    /// Hands over the next bytes. An agent that has given up is told of by [`Upload::commit`].
-    pub async fn push(&mut self, mut bytes: &[u8]) -> Result<(), EngineError> {
+    /// Hands over the next bytes. An agent that has given up is told of by [`RawUpload::commit`].
+    pub(crate) async fn push(&mut self, mut bytes: &[u8]) -> Result<(), EngineError> {
         while let (Some(pipe), false) = (&self.pipe, bytes.is_empty()) {
             let mut guard = pipe.writable().await.map_err(JailError::Start)?;
             match rustix::io::write(pipe.get_ref(), bytes) {
@@ -48,12 +48,12 @@ impl<'a> Upload<'a> {
     }
 
     /// Whether the agent has refused the file and wants no more of it.
-    pub fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.pipe.is_none()
     }
 
     /// All is handed over: the file is there when this returns.
-    pub async fn commit(mut self) -> Result<Entry, EngineError> {
+    pub(crate) async fn commit(mut self) -> Result<Entry, EngineError> {
         self.pipe = None;
         let write = self.asked.request;
         self.agent.tell(Ask::Commit { write }).await?;
@@ -64,7 +64,7 @@ impl<'a> Upload<'a> {
     }
 
     /// Gives the file up; nothing of it stays.
-    pub async fn abort(mut self) -> Result<(), EngineError> {
+    pub(crate) async fn abort(mut self) -> Result<(), EngineError> {
         self.pipe = None;
         let write = self.asked.request;
         Ok(self.agent.tell(Ask::Abort { write }).await?)

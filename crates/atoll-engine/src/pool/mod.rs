@@ -2,10 +2,11 @@
 
 mod size;
 
+use crate::door::{Door, Sandbox};
 use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
 use crate::jail::{Inspected, JailSandbox, lock};
-use crate::sandbox::{Sandbox, SandboxSpec};
+use crate::sandbox::{SandboxSpec, Walled};
 use atoll_core::{Language, Limits};
 use size::{Demand, target};
 use std::collections::VecDeque;
@@ -70,13 +71,21 @@ impl Pool {
 
     /// Hands out a prepared sandbox; an empty pool means that one is made now.
     pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        let engine = &self.shared.engine;
+        let door = Door::new(engine.audit.clone(), spec.by.clone());
+        let wish = spec.clone();
+        door.create(&engine.template.digest, &wish, self.take_or_make(spec))
+            .await
+    }
+
+    async fn take_or_make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
         check_environment(&spec.env)?;
         let engine = &self.shared.engine;
         match self.take(&spec) {
-            Some(one) => Sandbox::claim(engine, one.jail, one.python, spec).await,
+            Some(one) => Walled::claim(engine, one.jail, one.python, spec).await,
             None => {
                 let start = Some(Language::Python);
-                engine.create(SandboxSpec { start, ..spec }).await
+                engine.make(SandboxSpec { start, ..spec }).await
             }
         }
     }

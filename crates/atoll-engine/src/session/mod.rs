@@ -8,13 +8,17 @@ mod events;
 mod held;
 mod state;
 
+use crate::audit::Actor;
+use crate::contexts::ContextInfo;
 use crate::control::Control;
+use crate::door::Sandbox;
 use crate::engine::EngineError;
 use crate::execute::Sink;
+use crate::inside::{Commands, Watch};
 use crate::jail::lock;
-use crate::sandbox::{Request, Sandbox};
+use crate::sandbox::{Origin, Request};
 use atoll_core::execution::Execution;
-use atoll_core::{EndReason, ExecutionId, SandboxId};
+use atoll_core::{EndReason, ExecutionId, Limits, SandboxId};
 use clock::Clock;
 use cpu::Cpu;
 use held::Held;
@@ -43,7 +47,7 @@ pub struct LifeSpec {
 
 #[derive(Debug)]
 pub struct Session {
-    pub sandbox: Arc<Sandbox>,
+    sandbox: Sandbox,
     pub template: String,
     pub spec: LifeSpec,
     pub created: SystemTime,
@@ -61,6 +65,7 @@ struct Life {
     state: State,
     reason: EndReason,
     ended_at: Option<SystemTime>,
+    ended_by: Actor,
     clock: Clock,
     executions: u64,
     running: HashMap<ExecutionId, Control>,
@@ -91,6 +96,7 @@ impl Session {
             state: State::Running,
             reason: EndReason::Closed,
             ended_at: None,
+            ended_by: Actor::system(),
             clock,
             executions: 0,
             running: HashMap::new(),
@@ -98,7 +104,7 @@ impl Session {
         };
         let session = Arc::new(Self {
             cpu: Cpu::from(sandbox.cpu_ms()),
-            sandbox: Arc::new(sandbox),
+            sandbox,
             template,
             spec,
             created,
@@ -111,6 +117,37 @@ impl Session {
         session.events.add(Happening::Created);
         tokio::spawn(watch_over(Arc::clone(&session)));
         session
+    }
+
+    /// The sandbox, for somebody who does something in it.
+    pub fn by(&self, actor: &Actor) -> Sandbox {
+        self.sandbox.by(actor)
+    }
+
+    pub fn limits(&self) -> &Limits {
+        self.sandbox.limits()
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.sandbox.origin()
+    }
+
+    pub fn contexts(&self) -> Vec<ContextInfo> {
+        self.sandbox.contexts()
+    }
+
+    pub fn commands(&self) -> &Commands {
+        self.sandbox.commands()
+    }
+
+    /// Memory in use now, as its agent sees it.
+    pub async fn memory_bytes(&self) -> Result<u64, EngineError> {
+        self.sandbox.memory_bytes().await
+    }
+
+    /// The agent forgets a watch.
+    pub async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
+        self.sandbox.unwatch(watch).await
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -153,14 +190,14 @@ impl Session {
     }
 
     /// Runs code. The caller keeps the future until its end; to stop, it uses the request's control.
-    pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, SessionError> {
+    pub async fn execute(&self, by: &Actor, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, SessionError> {
         let _using = self.begin_use()?;
         let id = request.id.clone();
         self.count_execution(&id, &request.control)?;
         self.events.add(Happening::ExecutionStarted {
             execution_id: id.clone(),
         });
-        let done = self.sandbox.execute(request, sink).await;
+        let done = self.sandbox.by(by).execute(request, sink).await;
         let mut life = lock(&self.life);
         life.running.remove(&id);
         let over = self.spec.max_executions.is_some_and(|max| life.executions >= max) && life.running.is_empty();
@@ -229,9 +266,9 @@ impl Session {
     }
 
     /// Stops every process and every clock.
-    pub async fn pause(&self) -> Result<(), SessionError> {
+    pub async fn pause(&self, by: &Actor) -> Result<(), SessionError> {
         self.turn(Act::Pause)?;
-        if let Err(error) = self.sandbox.freeze(true).await {
+        if let Err(error) = self.sandbox.by(by).freeze(true).await {
             self.turn(Act::Resume)?;
             return Err(self.blame(error));
         }
@@ -239,9 +276,13 @@ impl Session {
         Ok(())
     }
 
-    pub async fn resume(&self) -> Result<(), SessionError> {
+    pub async fn resume(&self, by: &Actor) -> Result<(), SessionError> {
         self.turn(Act::Resume)?;
-        self.sandbox.freeze(false).await.map_err(|error| self.blame(error))?;
+        self.sandbox
+            .by(by)
+            .freeze(false)
+            .await
+            .map_err(|error| self.blame(error))?;
         self.events.add(Happening::Resumed);
         Ok(())
     }
@@ -265,12 +306,18 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the sandbox. The first reason stays.
+    /// Ends the sandbox, because of a clock, a stop or a failure. The first reason stays.
     pub fn end(&self, reason: EndReason) {
+        self.end_by(&Actor::system(), reason);
+    }
+
+    /// Ends the sandbox for somebody who asked. The first reason stays.
+    pub fn end_by(&self, actor: &Actor, reason: EndReason) {
         let mut life = lock(&self.life);
         if let Ok(state) = state::step(life.state, Act::End, life.reason) {
             life.state = state;
             life.reason = reason;
+            life.ended_by = actor.clone();
             life.ended_at = Some(SystemTime::now());
             drop(life);
             self.events.add(Happening::Ended { reason });
@@ -290,7 +337,7 @@ impl Session {
 
     async fn time_is_over(&self, at: Instant, reason: EndReason) {
         let may_pause = self.spec.pause_at_end && !lock(&self.life).clock.is_last(at);
-        if !may_pause || self.pause().await.is_err() {
+        if !may_pause || self.pause(&Actor::system()).await.is_err() {
             self.end(reason);
         }
     }
@@ -323,7 +370,11 @@ async fn watch_over(session: Arc<Session>) {
     // Its group goes with it.
     session.cpu_ms();
     // A jailer that is gone has taken the sandbox with it.
-    session.sandbox.end().await.ok();
+    let (by, reason) = {
+        let life = lock(&session.life);
+        (life.ended_by.clone(), life.reason)
+    };
+    session.sandbox.by(&by).end_because(reason).await.ok();
     session.held.let_go();
     session.gone.send_replace(true);
 }

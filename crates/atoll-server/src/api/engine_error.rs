@@ -26,6 +26,13 @@ impl From<EngineError> for ApiError {
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
+            EngineError::Audit(_) => {
+                tracing::error!(error = %crate::chain(&error), "refused, because it cannot be written to the audit log");
+                Self::new(
+                    ErrorCode::AuditUnavailable,
+                    "nothing is done that cannot be written to the audit log",
+                )
+            }
             EngineError::Jail(_) | EngineError::Files(_) => {
                 tracing::error!(error = %crate::chain(&error), "a sandbox could not do its work");
                 Self::new(ErrorCode::Internal, "the sandbox could not do it")

@@ -53,6 +53,7 @@ codes! {
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "The key has used what it may use";
     AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has as many sandboxes, connections or bytes of requests as it may have";
     NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, or the template is being built";
+    AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so nothing is done";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot build the wall that was asked for";
     NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not do that";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Our fault; the log has more under the request's id";

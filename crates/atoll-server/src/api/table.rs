@@ -138,6 +138,7 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
     }
     match find_caller(&state, access, &parts) {
         Ok(Some(caller)) => {
+            let caller = caller.seen_in(&parts.extensions);
             if let Some(notes) = parts.extensions.get::<RequestNotes>() {
                 notes.set_caller(&caller);
             }

@@ -13,7 +13,7 @@ use crate::ready::Ready;
 use crate::server::{node_config, share};
 use crate::store::{NewKey, Store};
 use atoll_core::service::Scope;
-use atoll_engine::Node;
+use atoll_engine::{Audit, Node};
 use axum::body::Body;
 use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
@@ -39,7 +39,14 @@ impl World {
         settings.template = "no-such-template".to_owned();
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&Store::path(dir.path())).unwrap();
-        let node = Node::new(node_config(&settings, dir.path(), Path::new("atoll")));
+        let node = Node::new(node_config(
+            &settings,
+            dir.path(),
+            Path::new("atoll"),
+            Audit::Off {
+                because: "nothing is run",
+            },
+        ));
         let address = SocketAddr::from(([127, 0, 0, 1], 7070));
         let state = share(settings, store, address, node).await.unwrap();
         Self { state, _dir: dir }

@@ -4,10 +4,14 @@ use super::ring::KeyTable;
 use super::{DEFAULT_TENANT, Scopes};
 use crate::api::ApiError;
 use crate::config::Quotas;
+use crate::http::ConnectionInfo;
 use atoll_core::KeyId;
 use atoll_core::service::Scope;
+use atoll_engine::audit::Actor;
 use axum::extract::FromRequestParts;
+use axum::http::Extensions;
 use axum::http::request::Parts;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -17,6 +21,8 @@ pub struct Caller {
     pub key_id: KeyId,
     pub tenant: Arc<str>,
     pub scopes: Arc<Scopes>,
+    /// Where the request came from.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) quotas: Quotas,
     /// Absent where requests need no key: nothing can be revoked then.
     pub(crate) keys: Option<watch::Receiver<Arc<KeyTable>>>,
@@ -29,9 +35,25 @@ impl Caller {
             key_id: KeyId::from_random([0; 16]),
             tenant: DEFAULT_TENANT.into(),
             scopes: Arc::new(Scopes::all()),
+            address: None,
             quotas: Quotas::default(),
             keys: None,
         }
+    }
+
+    /// As the audit log tells of it.
+    pub fn actor(&self) -> Actor {
+        Actor {
+            tenant: self.tenant.to_string(),
+            key: Some(self.key_id.to_string()),
+            address: self.address.map(|address| address.to_string()),
+        }
+    }
+
+    /// The same, in a request from there.
+    pub(crate) fn seen_in(mut self, extensions: &Extensions) -> Self {
+        self.address = address(extensions);
+        self
     }
 
     pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
@@ -69,6 +91,11 @@ impl Caller {
         }
         std::future::pending().await
     }
+}
+
+/// Where a request came from, as the kernel says it: a proxy in front is what is seen.
+pub(crate) fn address(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ConnectionInfo>().map(|info| info.peer.ip())
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

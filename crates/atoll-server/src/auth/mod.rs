@@ -9,6 +9,7 @@ mod ring;
 mod scopes;
 
 pub use caller::Caller;
+pub(crate) use caller::address;
 pub use key::{Digest, SecretKey};
 pub use present::{Presented, presented};
 pub use ring::{KeyRing, KeyTable};

@@ -101,6 +101,7 @@ impl KeyRing {
             key_id: entry.id.clone(),
             tenant: Arc::clone(&entry.tenant),
             scopes: Arc::clone(&entry.scopes),
+            address: None,
             quotas: entry.quotas,
             keys: Some(self.table.subscribe()),
         })

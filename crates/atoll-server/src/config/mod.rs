@@ -51,6 +51,7 @@ pub struct Settings {
     /// For keys that have no quotas of their own.
     pub quota: Quotas,
     pub log: LogSettings,
+    pub audit: AuditSettings,
     /// Where traces go by OTLP; `None` is off.
     pub otlp_endpoint: Option<String>,
 }
@@ -76,6 +77,17 @@ pub struct E2bSettings {
 pub struct LogSettings {
     pub format: LogFormat,
     pub level: LogLevel,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// `None`: `audit` in the data directory.
+    pub dir: Option<String>,
+    pub keep_code: bool,
+    pub segment_bytes: SegmentBytes,
+    pub sync: bool,
+    /// `None`: for ever.
+    pub keep: Option<RetentionMillis>,
 }
 
 /// What one key may use; `None` is no limit.
@@ -137,6 +149,13 @@ impl Default for Settings {
             log: LogSettings {
                 format: LogFormat::Text,
                 level: LogLevel::Info,
+            },
+            audit: AuditSettings {
+                dir: None,
+                keep_code: false,
+                segment_bytes: SegmentBytes::known(16 << 20),
+                sync: false,
+                keep: None,
             },
             otlp_endpoint: None,
         }

@@ -106,6 +106,20 @@ fn put_word(place: &mut String, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// A directory, from the root.
+fn put_path(place: &mut Option<String>, text: &str) -> Result<(), String> {
+    *place = match text {
+        "none" => None,
+        path if path.starts_with('/') && !path.contains('\0') => Some(path.to_owned()),
+        other => return Err(format!("not a path from the root: `{other}`")),
+    };
+    Ok(())
+}
+
+fn show_path(value: &Option<String>) -> String {
+    value.clone().unwrap_or_else(|| "none".to_owned())
+}
+
 fn put_flag(place: &mut bool, text: &str) -> Result<(), String> {
     *place = text.parse().map_err(|_| format!("not true or false: `{text}`"))?;
     Ok(())
@@ -150,5 +164,10 @@ settings! {
     "quota.bytes_per_day", Optional, "Bytes in and out per key and day, likewise", |s| s.quota.bytes_per_day, put_optional, show_option;
     "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
     "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
+    "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory, where `atoll run` writes, too", |s| s.audit.dir, put_path, show_path;
+    "audit.keep_code", Flag, "Keep the code of executions in the audit log, not only its digest", |s| s.audit.keep_code, put_flag, show;
+    "audit.segment_bytes", Number, "Size at which the audit log begins its next file", |s| s.audit.segment_bytes, put, show_tight;
+    "audit.sync", Flag, "Flush each record of the audit log to the disk before the action starts", |s| s.audit.sync, put_flag, show;
+    "audit.keep", Optional, "Time after which files of the audit log are removed; none keeps them for ever", |s| s.audit.keep, put_optional, show_option;
     "otlp.endpoint", Optional, "Where traces are sent by OTLP over HTTP; needs a build with the feature otlp", |s| s.otlp_endpoint, put_url, show_option;
 }

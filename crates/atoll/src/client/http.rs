@@ -172,7 +172,9 @@ fn exit_status(code: &str) -> ExitStatus {
         ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::AtCapacity | ErrorCode::NoRoom => {
             ExitStatus::Limit
         }
-        ErrorCode::Internal | ErrorCode::BodyTimeout | ErrorCode::Ended => ExitStatus::OurFault,
+        ErrorCode::Internal | ErrorCode::AuditUnavailable | ErrorCode::BodyTimeout | ErrorCode::Ended => {
+            ExitStatus::OurFault
+        }
         ErrorCode::InvalidRequest
         | ErrorCode::MalformedJson
         | ErrorCode::Unauthenticated

@@ -6,6 +6,7 @@ use crate::args::{CreateKeyArgs, KeysArgs, KeysCommand};
 use crate::output::{Failure, note, visible};
 use atoll_core::KeyId;
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::audit::{Action, Actor, Closing, Ending, Opening};
 use atoll_server::Store;
 use atoll_server::api::native::{CreatedKey, Key, KeyList};
 use atoll_server::auth::{Scopes, SecretKey, check_key_name, check_tenant};
@@ -54,7 +55,9 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
         quotas: quotas(&args.quota)?,
         digest: secret.digest(),
     };
-    let record = with_store(|store| async move { store.create_key(new).await })?;
+    let record = written(Action::KeyCreate, &new.name.clone(), || {
+        with_store(|store| async move { store.create_key(new).await })
+    })?;
     let created = CreatedKey {
         record: record.into(),
         key: secret.reveal().to_owned(),
@@ -69,6 +72,21 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
         created.record.tenant,
         home()?.display()
     ))
+}
+
+/// Nothing happens to a key that is not in the audit log before.
+fn written<T>(action: Action, subject: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    let log = super::audit::log_of(&usable_home()?)?;
+    let actor = Actor::local();
+    let entry = log
+        .begin(Opening::new(action, &actor).at(subject))
+        .map_err(|error| Failure::ours(&error))?;
+    let done = work();
+    entry.close(Closing::of(match done {
+        Ok(_) => Ending::Ok,
+        Err(_) => Ending::Failed,
+    }));
+    done
 }
 
 fn quotas(given: &[String]) -> Result<Quotas, Failure> {
@@ -125,7 +143,9 @@ fn revoke(id: &str, json: bool) -> Result<ExitStatus, Failure> {
         ..Failure::usage(format!("no such key: `{}`", visible(id)))
     };
     let wanted = KeyId::parse(id).ok_or_else(unknown)?;
-    let record = with_store(|store| async move { store.revoke_key(wanted).await })?;
+    let record = written(Action::KeyRevoke, wanted.clone().as_str(), || {
+        with_store(|store| async move { store.revoke_key(wanted).await })
+    })?;
     let key = Key::from(record.ok_or_else(unknown)?);
     if json {
         return print_json(&key);

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod audit;
 pub(crate) mod doctor;
 pub(crate) mod keys;
 pub(crate) mod run;

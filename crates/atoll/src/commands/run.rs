@@ -7,13 +7,14 @@ mod remote;
 mod request;
 mod shown;
 
-use super::{template, usable_home};
+use super::{audit, template, usable_home};
 use crate::args::RunArgs;
 use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::audit::Actor;
 use atoll_engine::template::{Template, TemplateStore};
 use atoll_engine::{Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth};
 use request::Request;
@@ -39,12 +40,14 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     if store.stop().is_stopped() {
         return Err(Failure::of_engine(&EngineError::Interrupted));
     }
+    let audit = audit::of_home(&home)?;
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let config = EngineConfig {
         home,
         program,
         warmth: Warmth::Cold,
         walls: Walls::default(),
+        audit,
     };
     raise_open_files();
     with_printer(&mut request, async |request, printer, interrupt| {
@@ -132,6 +135,7 @@ async fn in_sandbox(
         env: request.env.clone(),
         start: Some(request.language),
         once: true,
+        by: Actor::local(),
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);

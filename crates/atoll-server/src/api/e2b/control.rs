@@ -69,7 +69,7 @@ impl E2b {
 
     /// What info and list answer.
     pub(super) fn detail(&self, session: &Session) -> Value {
-        let limits = session.sandbox.limits();
+        let limits = session.limits();
         let state = if session.state() == State::Paused {
             "paused"
         } else {
@@ -151,7 +151,7 @@ pub(super) async fn kill(
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let session = state.e2b.own(&caller, &name)?;
-    session.end(EndReason::KilledByTenant);
+    session.end_by(&caller.actor(), EndReason::KilledByTenant);
     session.gone().await;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -183,7 +183,7 @@ pub(super) async fn connect(
     session.extend_to(long).map_err(|_| no_sandbox(&name))?;
     let status = match session.state() {
         State::Paused => {
-            resume(&session, &name).await?;
+            resume(&caller, &session, &name).await?;
             StatusCode::CREATED
         }
         State::Running | State::Ended => StatusCode::OK,
@@ -204,12 +204,12 @@ pub(super) async fn old_resume(
     if session.state() == State::Paused {
         session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
     }
-    resume(&session, &name).await?;
+    resume(&caller, &session, &name).await?;
     Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
 }
 
-async fn resume(session: &Session, name: &str) -> Result<(), ApiError> {
-    match session.resume().await {
+async fn resume(caller: &Caller, session: &Session, name: &str) -> Result<(), ApiError> {
+    match session.resume(&caller.actor()).await {
         Ok(()) => Ok(()),
         Err(error) => Err(turn_refused(&error, name)),
     }
@@ -226,7 +226,7 @@ pub(super) async fn pause(
     if call.memory == Some(false) {
         return Err(invalid("a pause without memory cannot be had on this server"));
     }
-    match session.pause().await {
+    match session.pause(&caller.actor()).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(turn_refused(&error, &name)),
     }
@@ -250,9 +250,9 @@ pub(super) async fn metrics(
     if session.state() == State::Paused {
         return Ok(Json(json!([])));
     }
-    let limits = session.sandbox.limits();
+    let limits = session.limits();
     let now = Timestamp::now();
-    let used = session.sandbox.usage().await?;
+    let used = session.by(&caller.actor()).usage().await?;
     Ok(Json(json!([{
         "timestamp": now,
         "timestampUnix": now.millis() / 1000,

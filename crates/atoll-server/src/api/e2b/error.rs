@@ -84,7 +84,7 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
             "resource_exhausted"
         }
         ErrorCode::BodyTimeout => "deadline_exceeded",
-        ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::Ended => "unavailable",
+        ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::AuditUnavailable | ErrorCode::Ended => "unavailable",
         ErrorCode::Internal => "internal",
     }
 }

@@ -10,7 +10,7 @@ use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
 use atoll_engine::session::{Session, State as Life};
-use atoll_engine::{EngineError, Upload};
+use atoll_engine::{EngineError, Sandbox, Upload};
 use axum::Json;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Query, Request, State};
@@ -144,10 +144,10 @@ fn denied(message: &str) -> ApiError {
 pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
     let path = allowed.query.path.unwrap_or_default();
-    let whose = owner(&state, &allowed.session)?;
+    let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
-    let open = allowed.session.sandbox.read(&path).await?;
+    let open = allowed.session.by(&whose.actor()).read(&path).await?;
     let size = open.size;
     let mut file = tokio::fs::File::from_std(open.file);
     file.set_max_buf_size(PIECE);
@@ -170,11 +170,12 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
     let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
-    let whose = owner(&state, &allowed.session)?;
+    let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
+    let sandbox = allowed.session.by(&whose.actor());
     let mut moved = 0;
-    let written = take(&allowed, request, &mut moved).await;
+    let written = take(&sandbox, &allowed.query, request, &mut moved).await;
     state.sandboxes.moved(&whose, moved, 0);
     match (written, allowed.session.state()) {
         (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
@@ -183,32 +184,29 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
     }
 }
 
-async fn take(allowed: &Allowed, request: Request, moved: &mut u64) -> Result<Vec<Entry>, ApiError> {
+async fn take(sandbox: &Sandbox, query: &FileQuery, request: Request, moved: &mut u64) -> Result<Vec<Entry>, ApiError> {
     let request = unpacked(request)?;
     let metadata = metadata(request.headers())?;
     let kind = word(request.headers(), header::CONTENT_TYPE.as_str())
         .unwrap_or_default()
         .to_owned();
     if kind.starts_with("multipart/form-data") {
-        return take_parts(allowed, request, metadata, moved).await;
+        return take_parts(sandbox, query, request, metadata, moved).await;
     }
     if !kind.starts_with("application/octet-stream") {
         let message = "the content type must be multipart/form-data or application/octet-stream";
         return Err(invalid(message));
     }
-    let path = allowed
-        .query
-        .path
-        .as_deref()
-        .ok_or_else(|| invalid("the query has no path"))?;
-    let upload = begin(&allowed.session, path, metadata).await?;
+    let path = query.path.as_deref().ok_or_else(|| invalid("the query has no path"))?;
+    let upload = begin(sandbox, path, metadata).await?;
     let pieces: BodyDataStream = request.into_body().into_data_stream();
     Ok(vec![fill(upload, pieces, moved).await?])
 }
 
 /// One file, whose path the query says, or several, each with its own.
 async fn take_parts(
-    allowed: &Allowed,
+    sandbox: &Sandbox,
+    query: &FileQuery,
     request: Request,
     metadata: BTreeMap<String, String>,
     moved: &mut u64,
@@ -227,9 +225,9 @@ async fn take_parts(
             continue;
         }
         let named = part.file_name().map(|name| name.replace("%22", "\""));
-        let path = allowed.query.path.clone().or(named);
+        let path = query.path.clone().or(named);
         let path = path.ok_or_else(|| invalid("a part has no file name and the query no path"))?;
-        let upload = begin(&allowed.session, &path, metadata.clone()).await?;
+        let upload = begin(sandbox, &path, metadata.clone()).await?;
         let pieces = part.inspect(|_| progress.passed_on());
         written.push(fill(upload, pieces, moved).await?);
     }
@@ -240,11 +238,11 @@ async fn take_parts(
 }
 
 async fn begin<'a>(
-    session: &'a Session,
+    sandbox: &'a Sandbox,
     path: &str,
     metadata: BTreeMap<String, String>,
 ) -> Result<Upload<'a>, ApiError> {
-    Ok(session.sandbox.write(path, metadata).await?)
+    Ok(sandbox.write(path, metadata).await?)
 }
 
 /// Moves the bytes; what breaks off leaves nothing behind.

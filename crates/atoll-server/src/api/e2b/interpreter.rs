@@ -13,6 +13,7 @@ use crate::http::Lively;
 use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language};
+use atoll_engine::audit::Actor;
 use atoll_engine::session::{Session, SessionError};
 use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
 use axum::body::{Body, Bytes};
@@ -62,7 +63,7 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
     let call: ExecuteCall = read(body)?;
     let context = choose(&call)?;
     if let Choice::Named(id) = &context
-        && !inside.session.sandbox.contexts().list().iter().any(|one| one.id == *id)
+        && !inside.session.contexts().iter().any(|one| one.id == *id)
     {
         return Err(no_context(id.as_str()));
     }
@@ -70,6 +71,7 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
     let said = Arc::new(Said::default());
     let run = Run {
         e2b: Arc::clone(&state.e2b),
+        actor: inside.actor,
         session: inside.session,
         said: Arc::clone(&said),
         control: control.clone(),
@@ -151,6 +153,7 @@ impl Drop for Reading {
 /// An execution under way. It goes on to its end whoever listens.
 struct Run {
     e2b: Arc<E2b>,
+    actor: Actor,
     session: Arc<Session>,
     said: Arc<Said<Own>>,
     control: Control,
@@ -168,7 +171,11 @@ impl Run {
             room: self.said.room(),
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);
-        let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
+        let done = self
+            .e2b
+            .sandboxes
+            .execute(&self.session, &self.actor, request, &mut sink)
+            .await;
         match done {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
@@ -210,11 +217,11 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
         .session
         .begin_use()
         .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
-    let sandbox = &inside.session.sandbox;
+    let sandbox = inside.sandbox();
     if let Some(cwd) = &call.cwd {
-        make_place(sandbox, cwd).await.map_err(|error| refuse(&error))?;
+        make_place(&sandbox, cwd).await.map_err(|error| refuse(&error))?;
     }
-    let made = sandbox.contexts().create(sandbox, language, call.cwd.as_deref()).await;
+    let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok(Json(told(&made.map_err(|error| refuse(&error))?)))
 }
 
@@ -245,9 +252,8 @@ fn told(context: &ContextInfo) -> Value {
 
 /// Those of Python and JavaScript are always there, used or not.
 pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
-    let contexts = inside.session.sandbox.contexts();
-    contexts.name_default(Language::Javascript);
-    let all = contexts.list();
+    inside.sandbox().name_default_context(Language::Javascript);
+    let all = inside.session.contexts();
     Json(all.iter().map(told).collect())
 }
 
@@ -255,10 +261,8 @@ pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> R
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
     inside
-        .session
-        .sandbox
-        .contexts()
-        .restart(&id)
+        .sandbox()
+        .restart_context(&id)
         .await
         .map_err(|error| refuse(&error))?;
     Ok(Json(Value::Null))
@@ -268,10 +272,8 @@ pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Re
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
     inside
-        .session
-        .sandbox
-        .contexts()
-        .remove(&id)
+        .sandbox()
+        .remove_context(&id)
         .await
         .map_err(|error| refuse(&error))?;
     Ok(StatusCode::OK)

@@ -11,8 +11,8 @@ use crate::api::{ApiError, AppState, Meter};
 use crate::auth::Caller;
 use crate::http::Lively;
 use atoll_core::wire::agent::ListBound;
-use atoll_engine::FilePage;
 use atoll_engine::session::Session;
+use atoll_engine::{FilePage, Sandbox};
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -36,6 +36,7 @@ pub(super) async fn list_dir(
     let call: PathCall = unary(&body)?;
     state.sandboxes.check_day(&caller)?;
     let mut list = List {
+        sandbox: inside.sandbox(),
         session: inside.session,
         call,
         said: false,
@@ -56,6 +57,7 @@ pub(super) async fn list_dir(
 
 /// A list that is being told.
 struct List {
+    sandbox: Sandbox,
     session: Arc<Session>,
     call: PathCall,
     /// Whether an entry was told.
@@ -66,7 +68,7 @@ impl List {
     async fn page(&self, after: Option<String>) -> Result<FilePage, ApiError> {
         let _using = self.session.begin_use()?;
         let depth = self.call.depth.max(1);
-        Ok(self.session.sandbox.list(&self.call.path, depth, after, PIECE).await?)
+        Ok(self.sandbox.list(&self.call.path, depth, after, PIECE).await?)
     }
 
     /// The text of a piece, and where the next begins.

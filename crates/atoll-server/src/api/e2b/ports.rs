@@ -1,7 +1,7 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
 use super::E2b;
-use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
+use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running, stranger};
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::SecretKey;
 use crate::http::Place;
@@ -30,7 +30,10 @@ pub(crate) async fn by_host(State(state): State<AppState>, request: Request, nex
     let named = of_host(request.headers()).filter(|(port, _)| ![ENVD_PORT, INTERPRETER_PORT].contains(port));
     // Who asks whether it runs does not wake it.
     if named.is_some() || request.uri().path() != "/health" {
-        state.e2b.wake(request.headers(), named.is_some()).await;
+        state
+            .e2b
+            .wake(request.headers(), request.extensions(), named.is_some())
+            .await;
     }
     match named {
         Some((port, name)) => {
@@ -51,7 +54,8 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
     e2b.sandboxes.check_day(&owner)?;
     let meter = Meter::new(&e2b.sandboxes, owner);
     let _using = session.begin_use().map_err(|_| lost())?;
-    let stream = session.sandbox.connect(port).await.map_err(|error| closed(&error))?;
+    let by = stranger(&session, request.extensions());
+    let stream = session.by(&by).connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
     // Simple servers look for `Host` and `Content-Length` as they are written everywhere.
     let mut speaks = hyper::client::conn::http1::Builder::new();

@@ -81,7 +81,7 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
         terminal,
         tag: call.tag,
     };
-    let (command, listener) = inside.session.sandbox.spawn(spec).await?;
+    let (command, listener) = inside.sandbox().spawn(spec).await?;
     let late = Arc::new(AtomicBool::new(false));
     if let Some(limit) = limit {
         tokio::spawn(end_in_time(Arc::clone(&command), limit, Arc::clone(&late)));
@@ -177,7 +177,7 @@ fn event(event: CommandEvent) -> Value {
 }
 
 fn find(session: &Session, selector: &Selector) -> Result<Arc<Command>, ApiError> {
-    let commands = session.sandbox.commands();
+    let commands = session.commands();
     match (selector.pid, &selector.tag) {
         (Some(pid), _) => commands.find(pid).ok_or_else(|| unknown(&format!("pid {pid}"))),
         (None, Some(tag)) => commands.find_by_tag(tag).ok_or_else(|| unknown(&format!("tag {tag}"))),
@@ -199,7 +199,7 @@ fn alive(session: &Session, selector: &Selector) -> Result<Arc<Command>, ApiErro
 }
 
 pub(super) async fn list(inside: Inside) -> Answer {
-    let all = inside.session.sandbox.commands().list();
+    let all = inside.session.commands().list();
     let shown = all.iter().map(|command| {
         let spec = &command.info.spec;
         let (cmd, args) = spec

@@ -1,10 +1,10 @@
 //! How each sandbox may be reached from outside, as its maker said: by whom, under which name, and whether it wakes up.
 
 use super::E2b;
-use super::route::{ACCESS, ID, TRAFFIC, of_host, plain_id, word};
+use super::route::{ACCESS, ID, TRAFFIC, of_host, plain_id, stranger, word};
 use atoll_core::SandboxId;
 use atoll_engine::session::{Rule, Session, State};
-use axum::http::HeaderMap;
+use axum::http::{Extensions, HeaderMap};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,16 +67,17 @@ impl E2b {
 
     /// Wakes the paused sandbox that a request is for, if its maker wanted that and the request may go to it. The sandbox
     /// then lives as long again as it was made for.
-    pub(super) async fn wake(&self, headers: &HeaderMap, port_inside: bool) {
+    pub(super) async fn wake(&self, headers: &HeaderMap, extensions: &Extensions, port_inside: bool) {
         let Some(session) = self.sleeper(headers) else { return };
         let may = match port_inside {
             true => self.may_reach(session.id(), headers),
             false => self.shows_token(session.id(), headers),
         };
         if may && self.sandboxes.check_day_of(session.id()).is_ok() {
+            let by = stranger(&session, extensions);
             let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
             // Whoever comes second finds it awake.
-            if session.extend_to(long).is_ok() && session.resume().await.is_ok() {
+            if session.extend_to(long).is_ok() && session.resume(&by).await.is_ok() {
                 tracing::debug!(sandbox = %session.id(), "a request woke a sandbox");
             }
         }

@@ -3,12 +3,14 @@
 use super::E2b;
 use super::connect::invalid;
 use crate::api::{ApiError, AppState, ErrorCode};
-use crate::auth::Caller;
+use crate::auth::{Caller, address};
 use atoll_core::SandboxId;
+use atoll_engine::Sandbox;
+use atoll_engine::audit::Actor;
 use atoll_engine::session::{Session, State};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{Extensions, HeaderMap, header};
 use std::sync::Arc;
 
 pub(super) const ACCESS: &str = "x-access-token";
@@ -23,6 +25,14 @@ pub(super) const INTERPRETER_PORT: u16 = 49999;
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) session: Arc<Session>,
+    pub(super) actor: Actor,
+}
+
+impl Inside {
+    /// What is done in it is done by who asks.
+    pub(super) fn sandbox(&self) -> Sandbox {
+        self.session.by(&self.actor)
+    }
 }
 
 impl FromRequestParts<AppState> for Inside {
@@ -30,7 +40,9 @@ impl FromRequestParts<AppState> for Inside {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let session = named(&state.e2b, &parts.headers)?;
-        Ok(Self { session })
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let actor = caller.actor();
+        Ok(Self { session, actor })
     }
 }
 
@@ -69,6 +81,15 @@ pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiEr
     match owner.is_revoked() {
         true => Err(unauthorized()),
         false => Ok(owner),
+    }
+}
+
+/// Somebody who shows no key: where servers inside answer everybody, only the address is known.
+pub(super) fn stranger(session: &Session, extensions: &Extensions) -> Actor {
+    Actor {
+        tenant: session.spec.owner.clone(),
+        key: None,
+        address: address(extensions).map(|address| address.to_string()),
     }
 }
 

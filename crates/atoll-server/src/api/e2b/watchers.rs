@@ -86,7 +86,7 @@ async fn follow(
         }
     }
     // The agent goes on with it until it is told.
-    session.sandbox.unwatch(watch).await.ok();
+    session.unwatch(watch).await.ok();
 }
 
 fn hex() -> String {

@@ -103,8 +103,8 @@ impl Job {
                 outputs: Outputs::default(),
             },
             After::Ends(ends) => {
-                let finished = collect(&session, execution, ends).await;
-                session.end(EndReason::Closed);
+                let finished = collect(&session.by(&self.caller.actor()), &session, execution, ends).await;
+                session.end_by(&self.caller.actor(), EndReason::Closed);
                 session.gone().await;
                 finished
             }
@@ -129,6 +129,10 @@ impl Job {
             room: said.room(),
         };
         let mut sink = |output: Output<'_>| said.hear(output);
-        Ok(self.state.sandboxes.execute(&self.session, request, &mut sink).await?)
+        Ok(self
+            .state
+            .sandboxes
+            .execute(&self.session, &self.caller.actor(), request, &mut sink)
+            .await?)
     }
 }

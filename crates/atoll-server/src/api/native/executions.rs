@@ -70,13 +70,13 @@ fn limits(state: &AppState, call: &ExecuteRequest, session: &Session) -> Result<
             "memory, processors, scratch and processes are fixed when a sandbox is made",
         ));
     }
-    let own = *session.sandbox.limits();
+    let own = *session.limits();
     asked.0.over(own, state.settings.max_profile).map(Some)
 }
 
 /// A context that is there.
 fn context(session: &Session, name: &str) -> Result<ContextId, ApiError> {
-    let id = ContextId::parse(name).filter(|id| session.sandbox.contexts().list().iter().any(|one| one.id == *id));
+    let id = ContextId::parse(name).filter(|id| session.contexts().iter().any(|one| one.id == *id));
     id.ok_or_else(|| ApiError::not_found("context"))
 }
 
@@ -131,7 +131,7 @@ pub(crate) async fn contexts(
     Path(id): Path<String>,
 ) -> Result<Json<ContextList>, ApiError> {
     let session = live(&state, &caller, &id).await?;
-    let contexts = session.sandbox.contexts().list();
+    let contexts = session.contexts();
     Ok(Json(ContextList {
         contexts: contexts.into_iter().map(Into::into).collect(),
     }))
@@ -152,11 +152,11 @@ pub(crate) async fn create_context(
     let session = live(&state, &caller, &id).await?;
     let language = language(call.language.as_deref())?;
     let _using = session.begin_use()?;
-    let sandbox = &session.sandbox;
+    let sandbox = session.by(&caller.actor());
     if let Some(cwd) = &call.cwd {
         sandbox.stat(cwd).await.map_err(blame(&session))?;
     }
-    let made = sandbox.contexts().create(sandbox, language, call.cwd.as_deref()).await;
+    let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok((StatusCode::CREATED, Json(made.map_err(blame(&session))?.into())))
 }
 
@@ -174,7 +174,7 @@ pub(crate) async fn end_context(
     let session = live(&state, &caller, &id).await?;
     let context = context(&session, &name)?;
     let _using = session.begin_use()?;
-    let removed = session.sandbox.contexts().remove(&context).await;
+    let removed = session.by(&caller.actor()).remove_context(&context).await;
     removed.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -193,7 +193,7 @@ pub(crate) async fn restart_context(
     let session = live(&state, &caller, &id).await?;
     let context = context(&session, &name)?;
     let _using = session.begin_use()?;
-    let restarted = session.sandbox.contexts().restart(&context).await;
+    let restarted = session.by(&caller.actor()).restart_context(&context).await;
     restarted.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }

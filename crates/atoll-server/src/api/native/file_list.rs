@@ -54,7 +54,8 @@ pub(crate) async fn list(
     };
     state.sandboxes.check_day(&caller)?;
     let _using = session.begin_use()?;
-    let page = session.sandbox.list(&query.path, depth, query.after, most).await;
+    let sandbox = session.by(&caller.actor());
+    let page = sandbox.list(&query.path, depth, query.after, most).await;
     let page = page.map_err(blame(&session))?;
     hold.reach(2 * page.bytes).await?;
     let list = FileList {

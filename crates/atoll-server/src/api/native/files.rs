@@ -45,7 +45,11 @@ pub(crate) async fn read(
     let session = live(&state, &caller, &id).await?;
     state.sandboxes.check_day(&caller)?;
     let _using = session.begin_use()?;
-    let open = session.sandbox.read(&query.path).await.map_err(blame(&session))?;
+    let open = session
+        .by(&caller.actor())
+        .read(&query.path)
+        .await
+        .map_err(blame(&session))?;
     let size = open.size;
     let mut file = tokio::fs::File::from_std(open.file);
     file.set_max_buf_size(PIECE);
@@ -84,7 +88,8 @@ pub(crate) async fn write(
         return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("send the file as it is"));
     }
     let _using = session.begin_use()?;
-    let upload = session.sandbox.write(&query.path, BTreeMap::new()).await;
+    let sandbox = session.by(&caller.actor());
+    let upload = sandbox.write(&query.path, BTreeMap::new()).await;
     let upload = upload.map_err(blame(&session))?;
     let mut taken = 0;
     let written = fill(&state, &session, upload, request.into_body(), &mut taken).await;
@@ -132,7 +137,8 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
-    session.sandbox.remove(&query.path).await.map_err(blame(&session))?;
+    let sandbox = session.by(&caller.actor());
+    sandbox.remove(&query.path).await.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -150,7 +156,11 @@ pub(crate) async fn stat(
 ) -> Result<Json<FileEntry>, ApiError> {
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
-    let entry = session.sandbox.stat(&query.path).await.map_err(blame(&session))?;
+    let entry = session
+        .by(&caller.actor())
+        .stat(&query.path)
+        .await
+        .map_err(blame(&session))?;
     Ok(Json(entry.into()))
 }
 
@@ -169,7 +179,7 @@ pub(crate) async fn rename(
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
     let moved = session
-        .sandbox
+        .by(&caller.actor())
         .rename(&call.from, &call.to)
         .await
         .map_err(blame(&session))?;
@@ -190,6 +200,7 @@ pub(crate) async fn make_dir(
 ) -> Result<(StatusCode, Json<FileEntry>), ApiError> {
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
-    let made = session.sandbox.make_dir(&call.path).await.map_err(blame(&session))?;
+    let sandbox = session.by(&caller.actor());
+    let made = sandbox.make_dir(&call.path).await.map_err(blame(&session))?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }

@@ -1,5 +1,6 @@
 //! The native dialect: `/v1/...`, health, and the description of the API itself.
 
+mod audit;
 mod body;
 mod convert;
 pub(crate) mod error;
@@ -63,6 +64,7 @@ fn admin_routes() -> Vec<Route> {
         keyed(&Method::POST, "/v1/keys", admin, on::post(keys::create)),
         keyed(&Method::GET, "/v1/keys", admin, on::get(keys::list)),
         keyed(&Method::DELETE, "/v1/keys/{id}", admin, on::delete(keys::revoke)),
+        keyed(&Method::GET, "/v1/audit", admin, on::get(audit::list)),
     ]
 }
 
@@ -134,6 +136,7 @@ fn inside_routes() -> Vec<Route> {
         keys::create,
         keys::list,
         keys::revoke,
+        audit::list,
         run::run,
         templates::list,
         templates::show,

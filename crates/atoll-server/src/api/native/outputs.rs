@@ -6,8 +6,8 @@ use crate::api::ApiError;
 use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::{Execution, LeftOutFile};
-use atoll_engine::OutDir;
 use atoll_engine::session::Session;
+use atoll_engine::{OutDir, Sandbox};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -31,7 +31,12 @@ pub(super) struct Outputs {
 }
 
 /// Takes the files out of the sandbox, if the code ran at all.
-pub(super) async fn collect(session: &Session, done: Result<Execution, ApiError>, ends: Ends) -> Finished {
+pub(super) async fn collect(
+    sandbox: &Sandbox,
+    session: &Session,
+    done: Result<Execution, ApiError>,
+    ends: Ends,
+) -> Finished {
     let Ends { wanted, folder, slot } = ends;
     let none = |done| Finished {
         done,
@@ -39,7 +44,7 @@ pub(super) async fn collect(session: &Session, done: Result<Execution, ApiError>
     };
     let Ok(mut execution) = done else { return none(done) };
     let out = (wanted == OutputFiles::Content).then(|| OutDir::later(folder.path().join("out")));
-    let collected = match session.sandbox.collect_into(out).await {
+    let collected = match sandbox.collect_into(out).await {
         Ok((collected, _)) => collected,
         Err(error) => return none(Err(session.blame(error).into())),
     };

@@ -137,7 +137,7 @@ pub(crate) async fn end(
     };
     Ok(Json(match any(&state, &owner, &id).await? {
         Found::Live(session) => {
-            session.end(reason);
+            session.end_by(&caller.actor(), reason);
             session.gone().await;
             (&*session).into()
         }
@@ -176,7 +176,7 @@ pub(crate) async fn pause(
     Path(id): Path<String>,
 ) -> Result<Json<SandboxAnswer>, ApiError> {
     let session = live(&state, &caller, &id).await?;
-    session.pause().await?;
+    session.pause(&caller.actor()).await?;
     Ok(Json((&*session).into()))
 }
 
@@ -192,6 +192,6 @@ pub(crate) async fn resume(
     Path(id): Path<String>,
 ) -> Result<Json<SandboxAnswer>, ApiError> {
     let session = live(&state, &caller, &id).await?;
-    session.resume().await?;
+    session.resume(&caller.actor()).await?;
     Ok(Json((&*session).into()))
 }

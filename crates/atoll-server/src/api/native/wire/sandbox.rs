@@ -83,7 +83,7 @@ impl From<&Session> for SandboxAnswer {
             executions: session.executions(),
             running: session.running().iter().map(ToString::to_string).collect(),
             max_executions: session.spec.max_executions,
-            limits: Some(session.sandbox.limits().into()),
+            limits: Some(session.limits().into()),
         }
     }
 }

@@ -1,0 +1,237 @@
+//! One dispatch in the log: what is known before it begins, and what is known after it. An entry that is dropped without an
+//! end was given up.
+
+use super::action::{Action, Ending};
+use super::digest::Digest;
+use super::log::AuditLog;
+use super::record::{Actor, Closed, FileFact, FindingFact, Opened, Secrets};
+use atoll_core::execution::{Execution, OutputFile, Receipt, Usage};
+use atoll_core::{ExecutionId, SandboxId};
+use std::sync::Arc;
+
+/// Kept of a long code; its digest covers all of it.
+const MAX_CODE: usize = 128 << 10;
+/// Kept of one name, of one word of a command, of an error.
+const MAX_TEXT: usize = 4 << 10;
+/// Kept of names or words together.
+const MAX_TEXTS: usize = 32 << 10;
+const MAX_FILES: usize = 1024;
+const MAX_FINDINGS: usize = 256;
+
+/// What is known before the action starts.
+#[derive(Clone, Debug)]
+pub struct Opening<'a> {
+    pub action: Action,
+    pub actor: &'a Actor,
+    pub sandbox: Option<SandboxId>,
+    pub execution: Option<ExecutionId>,
+    pub language: Option<String>,
+    pub template: Option<String>,
+    pub code: Option<&'a str>,
+    pub port: Option<u16>,
+    pub paths: Vec<String>,
+    pub command: Vec<String>,
+}
+
+impl<'a> Opening<'a> {
+    pub fn new(action: Action, actor: &'a Actor) -> Self {
+        Self {
+            action,
+            actor,
+            sandbox: None,
+            execution: None,
+            language: None,
+            template: None,
+            code: None,
+            port: None,
+            paths: Vec::new(),
+            command: Vec::new(),
+        }
+    }
+
+    pub fn within(mut self, sandbox: &SandboxId) -> Self {
+        self.sandbox = Some(sandbox.clone());
+        self
+    }
+
+    pub fn at(mut self, path: &str) -> Self {
+        self.paths.push(path.to_owned());
+        self
+    }
+
+    pub(super) fn split(self, keep_code: bool) -> (Opened, Secrets) {
+        let secrets = Secrets {
+            address: self.actor.address.clone(),
+            code: self.code.filter(|_| keep_code).map(|code| cut(code, MAX_CODE)),
+            paths: bounded(self.paths),
+            command: bounded(self.command),
+            error: None,
+        };
+        let opened = Opened {
+            action: self.action,
+            actor: self.actor.clone(),
+            sandbox: self.sandbox,
+            execution: self.execution,
+            language: self.language,
+            template: self.template,
+            code: self.code.map(|code| Digest::of(code.as_bytes())),
+            port: self.port,
+        };
+        (opened, secrets)
+    }
+}
+
+/// What is known after it.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    pub outcome: Ending,
+    pub sandbox: Option<SandboxId>,
+    pub inputs: Vec<FileFact>,
+    pub outputs: Vec<FileFact>,
+    pub paths: Vec<String>,
+    pub findings: Vec<FindingFact>,
+    /// Of the policy, and who was asked.
+    pub verdict: Option<String>,
+    pub approver: Option<String>,
+    pub usage: Option<Usage>,
+    pub receipt: Option<Receipt>,
+    pub reason: Option<String>,
+    pub error: Option<String>,
+}
+
+impl Closing {
+    pub fn of(outcome: Ending) -> Self {
+        Self {
+            outcome,
+            sandbox: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            paths: Vec::new(),
+            findings: Vec::new(),
+            verdict: None,
+            approver: None,
+            usage: None,
+            receipt: None,
+            reason: None,
+            error: None,
+        }
+    }
+
+    /// What was refused or went wrong on our side.
+    pub fn failed(error: &dyn std::error::Error) -> Self {
+        Self {
+            error: Some(error.to_string()),
+            ..Self::of(Ending::Failed)
+        }
+    }
+
+    pub fn of_execution(execution: &Execution) -> Self {
+        let finding = |finding: &atoll_core::execution::Finding| FindingFact {
+            rule: cut(&finding.rule, MAX_TEXT),
+            severity: cut(&finding.severity, MAX_TEXT),
+            line: finding.line,
+        };
+        Self {
+            findings: execution.findings.iter().take(MAX_FINDINGS).map(finding).collect(),
+            usage: Some(execution.usage),
+            receipt: Some(execution.receipt.clone()),
+            reason: execution.hint.as_ref().map(|hint| cut(&hint.rule, MAX_TEXT)),
+            ..Self::of(execution.outcome.into())
+        }
+    }
+
+    /// Files that came out.
+    pub fn with_files(mut self, files: &[OutputFile]) -> Self {
+        let fact = |file: &OutputFile| FileFact {
+            size: file.size,
+            sha256: Digest::parse(&file.sha256),
+        };
+        self.outputs = files.iter().take(MAX_FILES).map(fact).collect();
+        self.paths = files.iter().map(|file| file.path.clone()).collect();
+        self
+    }
+
+    pub(super) fn split(self, entry: u64) -> (Closed, Secrets) {
+        let secrets = Secrets {
+            paths: bounded(self.paths),
+            error: self.error.map(|error| cut(&error, MAX_TEXT)),
+            ..Secrets::default()
+        };
+        let facts = self.receipt;
+        let closed = Closed {
+            entry,
+            outcome: self.outcome,
+            sandbox: self.sandbox,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            findings: self.findings,
+            verdict: self.verdict,
+            approver: self.approver,
+            usage: self.usage,
+            receipt: facts.as_ref().map(digest_of),
+            facts,
+            reason: self.reason,
+        };
+        (closed, secrets)
+    }
+}
+
+fn digest_of(receipt: &Receipt) -> Digest {
+    Digest::of(&serde_json::to_vec(receipt).unwrap_or_default())
+}
+
+/// The first bytes of a text, whole characters only.
+fn cut(text: &str, most: usize) -> String {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+fn bounded(texts: Vec<String>) -> Vec<String> {
+    let mut left = MAX_TEXTS;
+    let mut kept = Vec::new();
+    for text in texts {
+        let text = cut(&text, MAX_TEXT);
+        if text.len() + 1 > left {
+            break;
+        }
+        left -= text.len() + 1;
+        kept.push(text);
+    }
+    kept
+}
+
+/// Something that is being done. It is in the log already.
+#[derive(Debug)]
+pub struct Entry {
+    log: Arc<AuditLog>,
+    pub seq: u64,
+    closed: bool,
+}
+
+impl Entry {
+    pub(super) fn new(log: Arc<AuditLog>, seq: u64) -> Self {
+        Self {
+            log,
+            seq,
+            closed: false,
+        }
+    }
+
+    pub fn close(mut self, closing: Closing) {
+        self.closed = true;
+        self.log.finish(self.seq, closing);
+    }
+
+    /// Whether closing waits for the disk.
+    pub fn is_slow(&self) -> bool {
+        self.log.is_slow()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !self.closed {
+            self.log.finish(self.seq, Closing::of(Ending::Abandoned));
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The tamper-evident audit log: what was asked for, by whom, and how it ended, in a chain that cannot be changed unseen.
+//!
+//! Files and hashes only: no sandbox, no HTTP, no tokio. The engine's door (`door.rs`) opens an entry before anything is done
+//! and closes it afterwards; `atoll audit` reads. What it proves and what it does not is in `docs/audit.md`.
+//!
+//! | File | What |
+//! |---|---|
+//! | `record.rs`, `line.rs` | a record and its one spelling |
+//! | `chain.rs`, `segment.rs`, `file.rs` | the chain in its segments, under a lock |
+//! | `log.rs`, `entry.rs` | what the engine uses |
+//! | `verify.rs` | finds what was changed, with the segments and the public key only |
+//! | `redact.rs`, `retain.rs` | forgetting that stays provable |
+//! | `index.rs`, `ocsf.rs` | questions, and other people's words |
+
+mod action;
+mod chain;
+mod digest;
+mod entry;
+mod error;
+mod file;
+mod head;
+mod index;
+mod key;
+mod line;
+mod log;
+mod moment;
+mod ocsf;
+mod record;
+mod redact;
+mod retain;
+mod segment;
+mod verify;
+mod view;
+mod writers;
+
+pub use action::{Action, Ending};
+pub use digest::Digest;
+pub use entry::{Closing, Entry, Opening};
+pub use error::{AuditError, Break};
+pub use index::{Index, Query};
+pub use key::PublicKey;
+pub use line::{BadLine, Line, MAX_LINE, Private, decode};
+pub use log::{AuditLog, AuditOptions, Prepared};
+pub use moment::Moment;
+pub use ocsf::ocsf;
+pub use record::{Actor, Body, Closed, FileFact, FindingFact, Opened, Place, Record, Secrets};
+pub use verify::{Problem, Report, verify};
+pub use view::View;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Records as they stand in the log. Each has one spelling: fields in this order, absent values `null`.
+
+use super::action::{Action, Ending};
+use super::digest::Digest;
+use super::moment::Moment;
+use atoll_core::execution::{Receipt, Usage};
+use atoll_core::{ExecutionId, SandboxId};
+use serde::{Deserialize, Serialize};
+
+/// Of this form. A later one gets the next number.
+pub(super) const VERSION: u8 = 1;
+
+/// What the chain covers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub v: u8,
+    pub seq: u64,
+    pub time: Moment,
+    /// Of the record before; zero before the first.
+    pub prev: Digest,
+    /// The process that wrote it.
+    pub writer: String,
+    /// Commits to the private part, salted, so that it can be erased and not be guessed afterwards.
+    pub private: Option<Digest>,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    /// The first of each segment.
+    Segment(SegmentStart),
+    Opened(Opened),
+    Closed(Closed),
+    /// All up to here is signed.
+    Checkpoint(Checkpoint),
+    /// A line that a crash left unfinished was set aside.
+    Cut(Cut),
+    /// Signed records that were there once are gone.
+    Truncated(Place),
+    /// Private parts were erased.
+    Redacted(Redacted),
+    /// Old segments were removed.
+    Retired(Retired),
+}
+
+impl Body {
+    /// All but what is written at each dispatch.
+    pub fn is_signed(&self) -> bool {
+        !matches!(self, Self::Opened(_) | Self::Closed(_))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SegmentStart {
+    pub number: u64,
+    /// Public key of those who sign.
+    pub key: Digest,
+    pub open: Vec<OpenEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub open: Vec<OpenEntry>,
+}
+
+/// An entry that is not closed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenEntry {
+    pub seq: u64,
+    pub writer: String,
+}
+
+/// Who asked. Where from is private.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    pub tenant: String,
+    pub key: Option<String>,
+    #[serde(skip)]
+    pub address: Option<String>,
+}
+
+impl Actor {
+    /// Whoever started this process: `atoll run` has no tenants.
+    pub fn local() -> Self {
+        Self::named("local")
+    }
+
+    /// Atoll itself, when a clock or a stop ends something.
+    pub fn system() -> Self {
+        Self::named("system")
+    }
+
+    fn named(name: &str) -> Self {
+        Self {
+            tenant: name.to_owned(),
+            key: None,
+            address: None,
+        }
+    }
+}
+
+/// Saying nothing means: whoever started this process.
+impl Default for Actor {
+    fn default() -> Self {
+        Self::local()
+    }
+}
+
+/// A file that went in or out. Its name is private.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileFact {
+    pub size: u64,
+    pub sha256: Option<Digest>,
+}
+
+/// Written before the action starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    pub action: Action,
+    pub actor: Actor,
+    pub sandbox: Option<SandboxId>,
+    pub execution: Option<ExecutionId>,
+    pub language: Option<String>,
+    pub template: Option<String>,
+    pub code: Option<Digest>,
+    pub port: Option<u16>,
+}
+
+/// Written after it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The sequence number of what was opened.
+    pub entry: u64,
+    pub outcome: Ending,
+    pub sandbox: Option<SandboxId>,
+    pub inputs: Vec<FileFact>,
+    pub outputs: Vec<FileFact>,
+    pub findings: Vec<FindingFact>,
+    pub verdict: Option<String>,
+    pub approver: Option<String>,
+    pub usage: Option<Usage>,
+    /// Of the isolation receipt.
+    pub receipt: Option<Digest>,
+    /// The receipt itself, where this process has not written it into this segment before.
+    pub facts: Option<Receipt>,
+    pub reason: Option<String>,
+}
+
+impl Closed {
+    /// Its process is gone.
+    pub(super) fn lost(entry: u64) -> Self {
+        super::entry::Closing::of(Ending::Lost).split(entry).0
+    }
+}
+
+/// Receipts that this process has written into a segment: the walls of one sandbox are told once.
+#[derive(Debug, Default)]
+pub(super) struct Receipts {
+    segment: u64,
+    told: std::collections::HashSet<Digest>,
+}
+
+/// More are told again.
+const MAX_TOLD: usize = 4096;
+
+impl Receipts {
+    pub(super) fn once(&mut self, closed: &mut Closed, segment: u64) {
+        if self.segment != segment || self.told.len() >= MAX_TOLD {
+            self.segment = segment;
+            self.told.clear();
+        }
+        if let Some(receipt) = closed.receipt
+            && !self.told.insert(receipt)
+        {
+            closed.facts = None;
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingFact {
+    pub rule: String,
+    pub severity: String,
+    pub line: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    pub segment: u64,
+    pub offset: u64,
+    pub bytes: u64,
+    pub sha256: Digest,
+}
+
+/// A record, by its number and its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub seq: u64,
+    pub hash: Digest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redacted {
+    pub entries: Vec<u64>,
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retired {
+    /// The newest segment that was removed.
+    pub through: u64,
+    /// Its last record.
+    pub last: Place,
+}
+
+/// What can be erased later. Saying nothing keeps nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secrets {
+    pub address: Option<String>,
+    pub code: Option<String>,
+    /// Names of files in the order of the facts about them, or a path.
+    pub paths: Vec<String>,
+    pub command: Vec<String>,
+    pub error: Option<String>,
+}
+
+impl Secrets {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,348 @@
+//! A sandbox as its callers hold it. Each call that does something inside has its entry in the audit log.
+
+use super::{Door, Ticket, Upload};
+use crate::audit::{Action, Actor, Closing, Ending, FileFact, Opening};
+use crate::contexts::ContextInfo;
+use crate::control::Control;
+use crate::engine::EngineError;
+use crate::execute::Sink;
+use crate::files::SavedFiles;
+use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
+use crate::out_dir::OutDir;
+use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
+use crate::share::Room;
+use atoll_core::execution::Execution;
+use atoll_core::wire::agent::{Entry, ListBound};
+use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+/// A handle for one caller; copies are cheap. When the last one of a sandbox is dropped, the sandbox ends.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    inner: Arc<Inner>,
+    door: Door,
+}
+
+#[derive(Debug)]
+struct Inner {
+    walled: Walled,
+    /// As its maker found it, for an end that nobody asked for.
+    door: Door,
+    ended: AtomicBool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if !*self.ended.get_mut() {
+            let opening = self.door.opening(Action::SandboxEnd).within(self.walled.id());
+            // An end is never refused.
+            if let Ok(Some(entry)) = self.door.audit.begin(opening) {
+                entry.close(end_of(EndReason::Closed));
+            }
+        }
+    }
+}
+
+fn end_of(reason: EndReason) -> Closing {
+    Closing {
+        reason: Some(reason.as_str().to_owned()),
+        ..Closing::of(Ending::Ok)
+    }
+}
+
+fn done<T>(_: &T) -> Closing {
+    Closing::of(Ending::Ok)
+}
+
+impl Sandbox {
+    pub(super) fn new(walled: Walled, door: Door) -> Self {
+        let inner = Inner {
+            walled,
+            door: door.clone(),
+            ended: AtomicBool::new(false),
+        };
+        Self {
+            inner: Arc::new(inner),
+            door,
+        }
+    }
+
+    /// The same sandbox for somebody else.
+    pub fn by(&self, actor: &Actor) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            door: Door::new(self.door.audit.clone(), actor.clone()),
+        }
+    }
+
+    fn opening(&self, action: Action) -> Opening<'_> {
+        self.door.opening(action).within(self.id())
+    }
+
+    pub fn id(&self) -> &SandboxId {
+        self.inner.walled.id()
+    }
+
+    pub fn origin(&self) -> Origin {
+        self.inner.walled.origin()
+    }
+
+    pub fn limits(&self) -> &Limits {
+        self.inner.walled.limits()
+    }
+
+    /// Runs code in the language's own context. Short for [`Sandbox::execute`].
+    pub async fn run(
+        &self,
+        language: Language,
+        code: &str,
+        interrupt: Arc<Notify>,
+        sink: Sink<'_>,
+    ) -> Result<Execution, EngineError> {
+        let request = Request {
+            id: ExecutionId::from_random(crate::random_bytes()),
+            context: Choice::Default(language),
+            code,
+            env: BTreeMap::new(),
+            limits: None,
+            control: Control::of(interrupt),
+            room: Room::default(),
+        };
+        self.execute(request, sink).await
+    }
+
+    /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
+    /// different contexts run side by side. A context that did not survive is replaced.
+    pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+        let mut opening = self.opening(Action::Execute);
+        opening.execution = Some(request.id.clone());
+        opening.code = Some(request.code);
+        if let Choice::Default(language) = request.context {
+            opening.language = Some(language.as_str().to_owned());
+        }
+        let work = self.inner.walled.execute(request, sink);
+        self.door.dispatch(opening, work, Closing::of_execution).await
+    }
+
+    /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
+    pub async fn collect(&self, out: Option<&Path>) -> Result<SavedFiles, EngineError> {
+        let out = out.map(|path| OutDir::later(path.to_owned()));
+        Ok(self.collect_into(out).await?.0)
+    }
+
+    /// The same, into a directory that the caller has prepared and gets back.
+    pub async fn collect_into(&self, out: Option<OutDir>) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
+        let work = self.inner.walled.collect_into(out);
+        let facts = |saved: &(SavedFiles, _)| Closing::of(Ending::Ok).with_files(&saved.0.files);
+        self.door
+            .dispatch(self.opening(Action::FilesCollect), work, facts)
+            .await
+    }
+
+    /// Contexts that are there. Looking at them is no dispatch.
+    pub fn contexts(&self) -> Vec<ContextInfo> {
+        self.inner.walled.contexts().list()
+    }
+
+    /// Gives the default context of a language its name, before it is used. Nothing is started.
+    pub fn name_default_context(&self, language: Language) {
+        self.inner.walled.contexts().name_default(language);
+    }
+
+    /// Makes a context, with its interpreter started; the newest is the last of the list.
+    pub async fn create_context(&self, language: Language, cwd: Option<&str>) -> Result<ContextInfo, EngineError> {
+        let mut opening = self.opening(Action::ContextCreate);
+        opening.language = Some(language.as_str().to_owned());
+        let work = self.inner.walled.contexts().create(&self.inner.walled, language, cwd);
+        self.door.dispatch(opening, work, done).await
+    }
+
+    /// Throws the state away; the name stays.
+    pub async fn restart_context(&self, id: &ContextId) -> Result<(), EngineError> {
+        let work = self.inner.walled.contexts().restart(id);
+        self.door
+            .dispatch(self.opening(Action::ContextRestart), work, done)
+            .await
+    }
+
+    pub async fn remove_context(&self, id: &ContextId) -> Result<(), EngineError> {
+        let work = self.inner.walled.contexts().remove(id);
+        self.door
+            .dispatch(self.opening(Action::ContextRemove), work, done)
+            .await
+    }
+
+    pub fn commands(&self) -> &Commands {
+        self.inner.walled.commands()
+    }
+
+    /// Starts a program. The listener hears everything from its first byte on. Its entry is closed when it ends.
+    pub async fn spawn(&self, spec: CommandSpec) -> Result<(Arc<Command>, Listener), EngineError> {
+        let mut opening = self.opening(Action::Command);
+        opening.command = spec.argv.clone();
+        let ticket = self.door.begin(opening).await?;
+        let started = self.inner.walled.spawn(spec).await;
+        match &started {
+            Err(error) => ticket.close(|| Closing::failed(error)),
+            Ok((command, _)) => {
+                let work = see_off(Arc::clone(&self.inner), Arc::clone(command), ticket);
+                drop(tokio::spawn(work));
+            }
+        }
+        started
+    }
+
+    /// Facts about one file: no dispatch.
+    pub async fn stat(&self, path: &str) -> Result<Entry, EngineError> {
+        self.inner.walled.stat(path).await
+    }
+
+    pub async fn make_dir(&self, path: &str) -> Result<Entry, EngineError> {
+        let opening = self.opening(Action::FileChange).at(path);
+        self.door
+            .dispatch(opening, self.inner.walled.make_dir(path), done)
+            .await
+    }
+
+    pub async fn rename(&self, from: &str, to: &str) -> Result<Entry, EngineError> {
+        let opening = self.opening(Action::FileChange).at(from).at(to);
+        self.door
+            .dispatch(opening, self.inner.walled.rename(from, to), done)
+            .await
+    }
+
+    pub async fn remove(&self, path: &str) -> Result<(), EngineError> {
+        let opening = self.opening(Action::FileChange).at(path);
+        self.door.dispatch(opening, self.inner.walled.remove(path), done).await
+    }
+
+    /// What is below a directory, depth first, in lexical order: not more than `most`, behind the `next` of another page.
+    pub async fn list(
+        &self,
+        path: &str,
+        depth: u32,
+        after: Option<String>,
+        most: ListBound,
+    ) -> Result<FilePage, EngineError> {
+        let opening = self.opening(Action::FileList).at(path);
+        let work = self.inner.walled.list(path, depth, after, most);
+        self.door.dispatch(opening, work, done).await
+    }
+
+    pub async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
+        let facts = |open: &OpenFile| Closing {
+            outputs: vec![FileFact {
+                size: open.size,
+                sha256: None,
+            }],
+            ..Closing::of(Ending::Ok)
+        };
+        let opening = self.opening(Action::FileRead).at(path);
+        self.door.dispatch(opening, self.inner.walled.read(path), facts).await
+    }
+
+    /// Begins to write a file. Nothing is seen at `path` before the upload is committed.
+    pub async fn write(&self, path: &str, metadata: BTreeMap<String, String>) -> Result<Upload<'_>, EngineError> {
+        let ticket = self.door.begin(self.opening(Action::FileWrite).at(path)).await?;
+        match self.inner.walled.write(path, metadata).await {
+            Ok(raw) => Ok(Upload::new(raw, ticket)),
+            Err(error) => {
+                ticket.close(|| Closing::failed(&error));
+                Err(error)
+            }
+        }
+    }
+
+    pub async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, EngineError> {
+        let opening = self.opening(Action::FileWatch).at(path);
+        self.door
+            .dispatch(opening, self.inner.walled.watch(path, recursive), done)
+            .await
+    }
+
+    /// The agent forgets a watch. Without this it would go on until the sandbox ends.
+    pub async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
+        self.inner.walled.unwatch(watch).await
+    }
+
+    /// Connects to a server inside, on the sandbox's own loopback.
+    pub async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
+        let mut opening = self.opening(Action::Port);
+        opening.port = Some(port);
+        self.door.dispatch(opening, self.inner.walled.connect(port), done).await
+    }
+
+    /// Memory in use now, as its agent sees it.
+    pub async fn memory_bytes(&self) -> Result<u64, EngineError> {
+        self.inner.walled.memory_bytes().await
+    }
+
+    /// What it uses now, as its agent sees it.
+    pub async fn usage(&self) -> Result<SandboxUsage, EngineError> {
+        self.inner.walled.usage().await
+    }
+
+    pub(crate) fn cpu_ms(&self) -> Option<u64> {
+        self.inner.walled.cpu_ms()
+    }
+
+    pub(crate) fn why_lost(&self) -> EndReason {
+        self.inner.walled.why_lost()
+    }
+
+    /// Stops every process where it is, or lets all go on. Memory and files stay as they are.
+    pub(crate) async fn freeze(&self, on: bool) -> Result<(), EngineError> {
+        let action = if on {
+            Action::SandboxPause
+        } else {
+            Action::SandboxResume
+        };
+        self.door
+            .dispatch(self.opening(action), self.inner.walled.freeze(on), done)
+            .await
+    }
+
+    /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.
+    pub async fn end(&self) -> Result<(), EngineError> {
+        self.end_because(EndReason::Closed).await
+    }
+
+    /// An end is never refused: what cannot be written down is done all the same.
+    pub(crate) async fn end_because(&self, reason: EndReason) -> Result<(), EngineError> {
+        let ticket = match self.inner.ended.swap(true, Ordering::AcqRel) {
+            true => Ticket(None),
+            false => self
+                .door
+                .begin(self.opening(Action::SandboxEnd))
+                .await
+                .unwrap_or(Ticket(None)),
+        };
+        let done = self.inner.walled.end().await;
+        ticket.close(|| end_of(reason));
+        done
+    }
+
+    /// Waits until the sandbox has ended, whoever ended it.
+    pub async fn ended(&self) {
+        self.inner.walled.ended().await;
+    }
+}
+
+/// Closes the entry of a command when that has ended, or its sandbox.
+async fn see_off(inner: Arc<Inner>, command: Arc<Command>, ticket: Ticket) {
+    let end = tokio::select! {
+        end = command.wait() => end,
+        () = inner.walled.ended() => command.end(),
+    };
+    let outcome = match end {
+        Some(CommandEnd { code: Some(0), .. }) => Ending::Ok,
+        Some(CommandEnd { code: Some(_), .. }) => Ending::Error,
+        Some(CommandEnd { code: None, .. }) | None => Ending::Killed,
+    };
+    ticket.close(|| Closing::of(outcome));
+}

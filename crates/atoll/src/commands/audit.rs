@@ -1,0 +1,187 @@
+//! `atoll audit tail|show|verify|export|redact`: the audit log of this data directory, or of a copy of it.
+
+mod shown;
+
+use super::template::{print, print_json};
+use super::{home, usable_home};
+use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
+use crate::output::Failure;
+use atoll_core::outcome::ExitStatus;
+use atoll_engine::Audit;
+use atoll_engine::audit::{
+    AuditError, AuditLog, AuditOptions, Digest, Index, Moment, Place, PublicKey, Query, View, ocsf, verify,
+};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a log that is followed is looked at.
+const LOOK: Duration = Duration::from_millis(300);
+const PAGE: usize = 500;
+
+/// Where commands that run without a server write.
+pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
+    log_of(home).map(Audit::Log)
+}
+
+pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
+    AuditLog::open(AuditOptions::new(home.join("audit"))).map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &AuditError) -> Failure {
+    Failure {
+        hint: Some("nothing is run that cannot be written down; `atoll audit verify` says what is wrong".to_owned()),
+        ..Failure::ours(error)
+    }
+}
+
+pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
+    let dir = match args.dir {
+        Some(dir) => dir,
+        None => home()?.join("audit"),
+    };
+    match args.command {
+        AuditCommand::Tail { count, follow, json } => tail(&dir, count, follow, json),
+        AuditCommand::Show { id, json } => show(&dir, id, json),
+        AuditCommand::Verify(args) => check(&dir, &args),
+        AuditCommand::Export(args) => {
+            let query = Query {
+                tenant: args.tenant,
+                since: args.since.as_deref().map(moment).transpose()?,
+                until: args.until.as_deref().map(moment).transpose()?,
+                ..Query::default()
+            };
+            export(&dir, query, args.format)
+        }
+        AuditCommand::Redact { ids, reason } => redact(dir, &ids, &reason),
+    }
+}
+
+fn indexed(dir: &Path) -> Result<Index, Failure> {
+    if !dir.is_dir() {
+        return Err(Failure::usage(format!("there is no audit log in `{}`", dir.display())));
+    }
+    let mut index = Index::open(dir).map_err(|error| Failure::ours(&error))?;
+    index.update().map_err(|error| Failure::ours(&error))?;
+    Ok(index)
+}
+
+fn moment(text: &str) -> Result<Moment, Failure> {
+    let bad = || Failure::usage(format!("not a time: `{text}`; write it like 2026-01-31T12:00:00Z"));
+    Moment::parse(text).ok_or_else(bad)
+}
+
+fn told(view: &View, json: bool) -> Result<String, Failure> {
+    match json {
+        true => serde_json::to_string(view)
+            .map(|text| text + "\n")
+            .map_err(|error| Failure::ours(&error)),
+        false => Ok(shown::row(view)),
+    }
+}
+
+fn tail(dir: &Path, count: usize, follow: bool, json: bool) -> Result<ExitStatus, Failure> {
+    let fail = |error: AuditError| Failure::ours(&error);
+    let mut index = indexed(dir)?;
+    let newest = Query {
+        before: Some(u64::MAX),
+        ..Query::default()
+    };
+    let mut entries = index.list(&newest, count).map_err(fail)?;
+    entries.reverse();
+    let text: Result<String, Failure> = entries.iter().map(|view| told(view, json)).collect();
+    print(&text?)?;
+    match follow {
+        true => go_on(&mut index, json),
+        false => Ok(ExitStatus::Ok),
+    }
+}
+
+/// Until a signal, or until nobody reads any more.
+fn go_on(index: &mut Index, json: bool) -> Result<ExitStatus, Failure> {
+    let fail = |error: AuditError| Failure::ours(&error);
+    let mut seen = index.last_change().map_err(fail)?;
+    loop {
+        std::thread::sleep(LOOK);
+        index.update().map_err(fail)?;
+        for (change, view) in index.changed(seen, PAGE).map_err(fail)? {
+            seen = change;
+            print(&told(&view, json)?)?;
+        }
+    }
+}
+
+fn show(dir: &Path, id: u64, json: bool) -> Result<ExitStatus, Failure> {
+    let view = indexed(dir)?.find(id).map_err(|error| match error {
+        AuditError::NoEntry(_) => Failure::bad(&error),
+        error => Failure::ours(&error),
+    })?;
+    match json {
+        true => print_json(&view),
+        false => print(&shown::whole(&view)?),
+    }
+}
+
+fn check(dir: &Path, args: &VerifyArgs) -> Result<ExitStatus, Failure> {
+    let key = match &args.key {
+        Some(path) => PublicKey::read(path),
+        None => PublicKey::beside(dir),
+    };
+    let key = key.map_err(|error| Failure::bad(&error))?;
+    let expect = args.expect.as_deref().map(expected).transpose()?;
+    let report = verify(dir, &key, expect).map_err(|error| Failure::bad(&error))?;
+    match args.json {
+        true => print_json(&report)?,
+        false => print(&shown::report(&report, &key))?,
+    };
+    Ok(match report.is_clean() {
+        true => ExitStatus::Ok,
+        false => ExitStatus::CodeFailed,
+    })
+}
+
+fn expected(text: &str) -> Result<Place, Failure> {
+    let place = text.split_once(':').and_then(|(seq, hash)| {
+        Some(Place {
+            seq: seq.parse().ok()?,
+            hash: Digest::parse(hash)?,
+        })
+    });
+    place.ok_or_else(|| {
+        Failure::usage(format!(
+            "not a record: `{text}`; write it as `verify` prints the head, SEQ:HASH"
+        ))
+    })
+}
+
+fn export(dir: &Path, mut query: Query, format: ExportFormat) -> Result<ExitStatus, Failure> {
+    let index = indexed(dir)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    loop {
+        let page = index.list(&query, PAGE).map_err(|error| Failure::ours(&error))?;
+        for view in &page {
+            let line = match format {
+                ExportFormat::Jsonl => serde_json::to_string(view),
+                ExportFormat::Ocsf => serde_json::to_string(&ocsf(view)),
+            };
+            let line = line.map_err(|error| Failure::ours(&error))?;
+            writeln!(out, "{line}").map_err(|error| Failure::ours(&error))?;
+        }
+        match page.last() {
+            Some(last) => query.after = Some(last.id),
+            None => break,
+        }
+    }
+    out.flush().map_err(|error| Failure::ours(&error))?;
+    Ok(ExitStatus::Ok)
+}
+
+fn redact(dir: PathBuf, ids: &[u64], reason: &str) -> Result<ExitStatus, Failure> {
+    usable_home()?;
+    let log = AuditLog::open(AuditOptions::new(dir)).map_err(|error| unusable(&error))?;
+    let hit = log
+        .redact(&ids.iter().copied().collect(), reason)
+        .map_err(|error| Failure::ours(&error))?;
+    print(&format!("the private parts of {} records are erased\n", hit.len()))
+}

@@ -1,0 +1,66 @@
+//! Entries and reports as people read them.
+
+use crate::output::{Failure, visible};
+use atoll_engine::audit::{PublicKey, Report, View};
+
+/// One line: number, time, who, what, where, how it ended.
+pub(super) fn row(view: &View) -> String {
+    let who = match &view.actor.key {
+        Some(key) => format!("{} {key}", view.actor.tenant),
+        None => view.actor.tenant.clone(),
+    };
+    let outcome = view.outcome.map_or("open", |outcome| outcome.as_str());
+    let sandbox = view.sandbox.as_ref().map_or("-", |id| id.as_str());
+    visible(&format!(
+        "{:>6} {} {who} {} {sandbox} {outcome}",
+        view.id, view.time, view.action
+    )) + "\n"
+}
+
+/// Every field that says something.
+pub(super) fn whole(view: &View) -> Result<String, Failure> {
+    let value = serde_json::to_value(view).map_err(|error| Failure::ours(&error))?;
+    let fields = value.as_object().into_iter().flatten();
+    let line = |(name, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::Null => None,
+        serde_json::Value::Array(list) if list.is_empty() => None,
+        serde_json::Value::String(text) => Some(format!("{name:<15} {}\n", visible(text))),
+        other => Some(format!("{name:<15} {}\n", visible(&other.to_string()))),
+    };
+    Ok(fields.filter_map(line).collect())
+}
+
+pub(super) fn report(report: &Report, key: &PublicKey) -> String {
+    let mut text = String::new();
+    for problem in &report.problems {
+        let record = problem.seq.map_or(String::new(), |seq| format!(" (record {seq})"));
+        text += &format!(
+            "segment {} line {}{record}: {}\n",
+            problem.segment, problem.line, problem.what
+        );
+    }
+    if report.more_problems > 0 {
+        text += &format!("and {} more\n", report.more_problems);
+    }
+    for note in &report.notes {
+        text += &format!("note: {note}\n");
+    }
+    if report.unsigned > 0 {
+        text += &format!("note: the last {} records are not signed yet\n", report.unsigned);
+    }
+    if report.redacted > 0 {
+        text += &format!("note: {} records were redacted\n", report.redacted);
+    }
+    let verdict = match report.is_clean() {
+        true => "the log is whole",
+        false => "the log was changed or is damaged",
+    };
+    text += &format!(
+        "{verdict}: {} records in {} segments, key {key}\n",
+        report.records, report.segments
+    );
+    if let Some(head) = report.head {
+        text += &format!("head {}:{}\n", head.seq, head.hash);
+    }
+    visible(&text)
+}

@@ -1,0 +1,8 @@
+//! Fuzzes the reader of the audit log.
+#![no_main]
+
+#[path = "../../tests/src/fuzz_bodies.rs"]
+#[allow(dead_code, reason = "each target uses one body of the list")]
+mod fuzz_bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz_bodies::audit_line(data));
