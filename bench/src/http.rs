@@ -172,7 +172,7 @@ fn primed(home: &Path, mut work: impl FnMut() -> Result<()>) -> Result<Vec<f64>>
     let mut all = Vec::new();
     for _ in 0..TURNS {
         let used = home.join("used");
-        std::fs::write(&used, vec![7; 2 * FILE_MIB << 20])?;
+        std::fs::write(&used, vec![7; (2 * FILE_MIB) << 20])?;
         std::fs::remove_file(&used)?;
         all.extend(times(1, &mut work)?);
     }
