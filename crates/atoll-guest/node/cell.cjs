@@ -69,7 +69,7 @@ class Cell {
   // Nothing follows in this context: as a script, it ends when nothing is left to do, or with an error that nobody catches.
   finish() {
     this.isLeaving = true;
-    return this.idle();
+    return this.idle(this.message.id);
   }
 
   async show(value) {

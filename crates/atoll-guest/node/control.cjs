@@ -66,7 +66,7 @@ parentPort.on('message', (message) => {
   if (type === 'up') tell({ type: 'ready' });
   else if (type === 'exit') cutOff();
   else if (type === 'mended') mended(message);
-  else if (type === 'idle') agree();
+  else if (type === 'idle') agree(message);
   else if (type === 'refused') refused(message);
   else if (type === 'done') done(message);
   else tell(message);
@@ -146,9 +146,10 @@ function cutOff() {
   terminate();
 }
 
-// Nothing is left to do, if that is not because of a cut: that ends the cell in its own way.
-function agree() {
-  if (cell && !cell.clock) parentPort.postMessage({ type: 'idle' });
+// Nothing is left to do, if that is not because of a cut: that ends the cell in its own way. A cell before this one may
+// have come to its end late.
+function agree({ id }) {
+  if (cell?.message.id === id && !cell.clock) parentPort.postMessage({ type: 'idle', id });
 }
 
 // Connected only while it is needed: a process that ends by itself would wait for it, and say so.

@@ -33,7 +33,7 @@ for (const late of ['uncaughtException', 'unhandledRejection']) {
 control.on('message', (message) => {
   if (message.type === 'run') run(message);
   if (message.type === 'cancel') state.cell?.cancel(message.id);
-  if (message.type === 'idle') agreed();
+  if (message.type === 'idle') agreed(message.id);
   if (message.type === 'mend') mend({ ...message, type: 'mended' });
 });
 control.on('error', (error) => {
@@ -49,12 +49,12 @@ function run(message) {
 
 // Resolves when nothing is left to do: no timer, no request, no server. Node tells it when it would end. The control thread
 // agrees, unless it has just cut off what was the last thing to do.
-function idle() {
+function idle(id) {
   return new Promise((resolve) => {
-    agreed = resolve;
+    agreed = (whose) => whose === id && resolve();
     process.once('beforeExit', () => {
       control.ref();
-      say({ type: 'idle' });
+      say({ type: 'idle', id });
     });
     control.unref();
   });
