@@ -3,12 +3,14 @@
 //! The engine knows no HTTP, no terminal and no cluster. It never forks: the jailer does, asked by messages.
 
 mod capture;
+pub mod code_policy;
 mod contexts;
 mod control;
 mod engine;
 mod environment;
 mod execute;
 mod files;
+pub mod gate;
 mod hint;
 mod input;
 mod inside;
@@ -17,6 +19,7 @@ mod lost;
 mod node;
 mod out_dir;
 mod past;
+pub mod policy;
 mod pool;
 mod results;
 mod sandbox;

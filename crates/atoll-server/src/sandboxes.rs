@@ -154,6 +154,7 @@ impl Sandboxes {
             env: wish.env,
             start: None,
             once: wish.once,
+            policy: None,
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),

@@ -1,7 +1,9 @@
 //! One file per verb.
 
+mod code;
 pub(crate) mod doctor;
 pub(crate) mod keys;
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod serve;

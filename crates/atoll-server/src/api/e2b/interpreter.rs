@@ -168,6 +168,7 @@ impl Run {
             env,
             limits: None,
             control: self.control.clone(),
+            approved: false,
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);
         let done = self.e2b.sandboxes.execute(&self.session, request, &mut sink).await;
@@ -184,7 +185,7 @@ impl Run {
         if let Some(error) = &execution.error {
             self.said.say(error_line(error, execution.hint.as_ref()));
         }
-        let count = self.e2b.counts.next(&execution.context_id);
+        let count = execution.context_id.as_ref().map_or(0, |id| self.e2b.counts.next(id));
         let said = json!({"type": "number_of_executions", "execution_count": count});
         self.said.say(Own::Line(said));
         self.said.say(Own::Line(json!({"type": "end_of_execution"})));

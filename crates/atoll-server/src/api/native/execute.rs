@@ -126,6 +126,7 @@ impl Job {
             env: self.env.clone(),
             limits: self.limits,
             control: control.clone(),
+            approved: false,
         };
         let mut sink = |output: Output<'_>| said.hear(output);
         Ok(self.state.sandboxes.execute(&self.session, request, &mut sink).await?)
