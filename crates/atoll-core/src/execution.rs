@@ -1,6 +1,7 @@
 //! What one execution gave back: the JSON contract of `atoll run --json`. Absent values are `null`, never missing.
 
 use crate::choice::{Language, Tier};
+use crate::finding::Finding;
 use crate::form::{Form, Forms};
 use crate::id::{ContextId, ExecutionId, SandboxId};
 use crate::outcome::Outcome;
@@ -10,8 +11,10 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
     pub execution_id: ExecutionId,
-    pub sandbox_id: SandboxId,
-    pub context_id: ContextId,
+    /// `null` if the code was refused before there was one.
+    pub sandbox_id: Option<SandboxId>,
+    /// The same.
+    pub context_id: Option<ContextId>,
     pub language: Language,
     pub tier: Tier,
     pub outcome: Outcome,
@@ -85,14 +88,6 @@ pub struct LeftOutFile {
     pub why: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    pub rule: String,
-    pub severity: String,
-    pub line: u32,
-    pub message: String,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub wall_ms: u64,
@@ -108,6 +103,8 @@ pub struct Usage {
 pub struct Receipt {
     pub tier: Tier,
     pub layers: Map<String, Value>,
-    pub template: String,
+    /// Its digest; `null` if the code was refused before there was a sandbox. Then there are no layers, too.
+    pub template: Option<String>,
+    /// The digest of the policy that the code was held against.
     pub policy: Option<String>,
 }

@@ -4,6 +4,7 @@
 
 pub mod choice;
 pub mod execution;
+pub mod finding;
 pub mod form;
 pub mod id;
 pub mod limits;
@@ -14,6 +15,7 @@ pub mod wire;
 
 pub use choice::{Language, ProfileName, Tier};
 pub use execution::Execution;
+pub use finding::{Finding, Severity, Verdict};
 pub use id::{ContextId, ExecutionId, KeyId, RequestId, SandboxId};
 pub use limits::Limits;
 pub use outcome::{EndReason, Outcome};

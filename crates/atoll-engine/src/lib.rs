@@ -4,6 +4,7 @@
 
 pub mod audit;
 mod capture;
+pub mod code_policy;
 mod contexts;
 mod control;
 mod door;
@@ -11,6 +12,7 @@ mod engine;
 mod environment;
 mod execute;
 mod files;
+pub mod gate;
 mod hint;
 mod input;
 mod inside;
@@ -19,6 +21,7 @@ mod lost;
 mod node;
 mod out_dir;
 mod past;
+pub mod policy;
 mod pool;
 mod results;
 mod sandbox;

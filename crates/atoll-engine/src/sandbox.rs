@@ -7,17 +7,20 @@ use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
+use crate::gate::{self, Decision, Judged, Place};
 use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::lost;
 use crate::out_dir::OutDir;
+use crate::policy::Policy;
 use crate::share::Room;
 use atoll_core::execution::{Execution, LeftOut, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What is personal about a sandbox. Saying nothing means: no inputs, no environment, the small limits.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,8 @@ pub struct SandboxSpec {
     pub once: bool,
     /// Who asks for it, as the audit log tells it.
     pub by: Actor,
+    /// What its code is held against; absent: the standard one.
+    pub policy: Option<Arc<Policy>>,
 }
 
 #[derive(Debug)]
@@ -41,6 +46,7 @@ pub(crate) struct Walled {
     pub(crate) commands: Commands,
     contexts: Contexts,
     once: bool,
+    policy: Arc<Policy>,
     /// Names of the files in `/data/input`.
     inputs: Vec<String>,
     template_digest: String,
@@ -80,6 +86,8 @@ pub struct Request<'a> {
     pub control: Control,
     /// What its results take. A caller that keeps results keeps a copy.
     pub room: Room,
+    /// Somebody who may say so has said yes to what the policy asks about.
+    pub approved: bool,
 }
 
 /// In which context an execution runs.
@@ -135,6 +143,7 @@ impl Walled {
             commands: Commands::default(),
             contexts: Contexts::new(python),
             once: spec.once,
+            policy: spec.policy.unwrap_or_else(Policy::standard),
             inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
             template_digest: engine.template.digest.clone(),
         }
@@ -160,6 +169,11 @@ impl Walled {
     /// different contexts run side by side. A context that did not survive is replaced.
     pub(crate) async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
         let slot = self.contexts.find(&request.context)?;
+        let judged = gate::judge_aside(request.code, slot.language, &self.policy, self.once).await;
+        let judged = match self.refused(&slot, &request, judged) {
+            Ok(judged) => judged,
+            Err(refused) => return Ok(*refused),
+        };
         let env = self.environment(slot.language, request.env)?;
         let taken = tokio::select! {
             taken = slot.take(self) => taken,
@@ -187,13 +201,30 @@ impl Walled {
             None => *seat = Some((context, layers.clone())),
             Some(why) => self.contexts.lost(&slot, why),
         }
-        let mut execution = self.execution(&slot, id, ended, &limits, layers);
+        let mut execution = self.execution(&slot, id, ended, &limits, layers, judged);
         match (lost, before) {
             (Some(why), _) if !self.once => lost::say_now(&mut execution, &why),
             (None, Some(before)) if lost::say_later(&mut execution, &before) => slot.lost_is_told(),
             _ => {}
         }
         Ok(execution)
+    }
+
+    /// The answer, if the policy does not let the code run; its context is not touched.
+    fn refused(&self, slot: &Slot, request: &Request<'_>, judged: Judged) -> Result<Judged, Box<Execution>> {
+        let refusal = match judged.decision {
+            Decision::Run => return Ok(judged),
+            Decision::Ask(_) if request.approved => return Ok(judged),
+            Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal,
+        };
+        let place = Place {
+            sandbox: Some(self.jail.id.clone()),
+            context: Some(slot.id.clone()),
+            template: Some(self.template_digest.clone()),
+        };
+        let found = (judged.findings, judged.policy);
+        let execution = refusal.into_execution(request.id.clone(), slot.language, found, place);
+        Err(Box::new(execution))
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others
@@ -216,6 +247,7 @@ impl Walled {
         ended: Ended,
         limits: &Limits,
         layers: Map<String, Value>,
+        judged: Judged,
     ) -> Execution {
         let hint = crate::hint::of(&ended, limits, &self.inputs);
         let in_words = limit_in_words(ended.outcome, limits);
@@ -224,8 +256,8 @@ impl Walled {
             .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
             execution_id: ended.id,
-            sandbox_id: self.jail.id.clone(),
-            context_id: context,
+            sandbox_id: Some(self.jail.id.clone()),
+            context_id: Some(context),
             language: slot.language,
             tier: Tier::Jail,
             outcome: ended.outcome,
@@ -238,13 +270,13 @@ impl Walled {
             hint,
             files: Vec::new(),
             left_out: LeftOut::default(),
-            findings: Vec::new(),
+            findings: judged.findings,
             usage: ended.usage,
             receipt: Receipt {
                 tier: Tier::Jail,
                 layers,
-                template: self.template_digest.clone(),
-                policy: None,
+                template: Some(self.template_digest.clone()),
+                policy: Some(judged.policy),
             },
         }
     }

@@ -156,6 +156,7 @@ impl Sandboxes {
             start: None,
             once: wish.once,
             by: caller.actor(),
+            policy: None,
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),

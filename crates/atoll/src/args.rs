@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Sandbox(SandboxArgs),
     /// Read, check and export the audit log
     Audit(AuditArgs),
+    /// Check, list and show policies: what code may say
+    Policy(PolicyArgs),
 }
 
 impl Command {
@@ -50,6 +52,10 @@ impl Command {
                 AuditCommand::Tail { json, .. } | AuditCommand::Show { json, .. } => *json,
                 AuditCommand::Verify(args) => args.json,
                 AuditCommand::Export(_) | AuditCommand::Redact { .. } => false,
+            },
+            Self::Policy(args) => match &args.command {
+                PolicyCommand::Check(args) => args.json,
+                PolicyCommand::List { json } | PolicyCommand::Show { json, .. } => *json,
             },
             Self::Sandbox(args) => match &args.command {
                 SandboxCommand::Ls { json, .. }
@@ -107,7 +113,7 @@ pub(crate) struct RunArgs {
     /// Hosts that the code may reach; `none` is the only value the jail knows today
     #[arg(long, default_value = "none", value_name = "none|HOST[,HOST]")]
     pub(crate) net: String,
-    /// Policy name or file (planned)
+    /// What the code is held against before it runs: open, standard, guarded, strict, or a file [default: standard]
     #[arg(long)]
     pub(crate) policy: Option<String>,
     /// Template to run in [default: python-data; with --server the server's own]
@@ -381,4 +387,45 @@ pub(crate) struct ExportArgs {
 pub(crate) enum ExportFormat {
     Jsonl,
     Ocsf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy, and code against it; exit code 2 for a bad policy, 3 for code that it denies or asks about
+    Check(CheckArgs),
+    /// List the shipped policies
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what a policy says about each rule
+    Show {
+        /// A shipped name or a file
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The policy: a file, or a shipped name
+    pub(crate) policy: String,
+    /// File with code to hold against it; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) code: Option<PathBuf>,
+    /// The code's language [default: as the file's name ends, else python]
+    #[arg(long)]
+    pub(crate) lang: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

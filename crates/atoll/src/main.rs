@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Keys(args) => commands::keys::run(args),
         Command::Audit(args) => commands::audit::run(args),
         Command::Sandbox(args) => commands::sandbox::run(args),
+        Command::Policy(args) => commands::policy::run(args),
     };
     ExitCode::from(done.unwrap_or_else(|failure| output::report(&failure, json)) as u8)
 }

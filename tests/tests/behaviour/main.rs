@@ -16,6 +16,7 @@ mod javascript;
 mod limits;
 mod lost;
 mod newcomers;
+mod policy;
 mod python;
 mod room;
 mod rootless;

@@ -1,4 +1,4 @@
-//! Every parser that reads bytes of a sandbox, on seeds and on twenty thousand mutations of them. The targets in
+//! Every parser that reads bytes of a sandbox or of a caller's code, on seeds and on twenty thousand mutations of them. The targets in
 //! `fuzz/` do the same with a coverage-guided fuzzer.
 
 use atoll_tests::fuzz_bodies::{TARGETS, Target};
@@ -118,6 +118,11 @@ fn stat() {
 #[test]
 fn layout() {
     run_named("layout");
+}
+
+#[test]
+fn code_policy() {
+    run_named("code_policy");
 }
 
 /// A target without a test here, or without a file for the fuzzer, is forgotten.

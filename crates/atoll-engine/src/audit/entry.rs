@@ -126,12 +126,14 @@ impl Closing {
     }
 
     pub fn of_execution(execution: &Execution) -> Self {
-        let finding = |finding: &atoll_core::execution::Finding| FindingFact {
+        let finding = |finding: &atoll_core::Finding| FindingFact {
             rule: cut(&finding.rule, MAX_TEXT),
-            severity: cut(&finding.severity, MAX_TEXT),
+            severity: finding.severity.as_str().to_owned(),
             line: finding.line,
         };
+        let strictest = execution.findings.iter().map(|finding| finding.verdict).max();
         Self {
+            verdict: strictest.map(|verdict| verdict.as_str().to_owned()),
             findings: execution.findings.iter().take(MAX_FINDINGS).map(finding).collect(),
             usage: Some(execution.usage),
             receipt: Some(execution.receipt.clone()),

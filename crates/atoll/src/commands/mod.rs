@@ -1,8 +1,10 @@
 //! One file per verb.
 
 pub(crate) mod audit;
+mod code;
 pub(crate) mod doctor;
 pub(crate) mod keys;
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod sandbox;
 pub(crate) mod serve;

@@ -2,6 +2,7 @@
 
 mod charts;
 mod flags;
+mod gate;
 mod notes;
 mod remote;
 mod request;
@@ -12,12 +13,16 @@ use crate::args::RunArgs;
 use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
+use atoll_core::ExecutionId;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::Actor;
 use atoll_engine::template::{Template, TemplateStore};
-use atoll_engine::{Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth};
+use atoll_engine::{
+    Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
+};
 use request::Request;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -33,6 +38,14 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
             remote::run(&server, request, printer, interrupt).await
         });
     }
+    let approved = match gate::pass(&request) {
+        Ok(approved) => approved,
+        Err(refused) => {
+            return with_printer(&mut request, async |request, printer, _| {
+                Ok(show(request, *refused, SavedFiles::default(), None, printer))
+            });
+        }
+    };
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
     let template = template::open(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
@@ -51,7 +64,12 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     };
     raise_open_files();
     with_printer(&mut request, async |request, printer, interrupt| {
-        whole_run(config, template, request, printer, interrupt).await
+        let local = Local {
+            config,
+            template,
+            approved,
+        };
+        whole_run(local, request, printer, interrupt).await
     })
 }
 
@@ -74,16 +92,23 @@ fn with_printer(
     }))
 }
 
-async fn whole_run(
+/// What a run without a server needs besides its request.
+struct Local {
     config: EngineConfig,
     template: Template,
+    /// Somebody has said yes to what the policy asks about.
+    approved: bool,
+}
+
+async fn whole_run(
+    local: Local,
     request: &mut Request,
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<ExitStatus, Failure> {
-    let engine = Engine::start(config, template).await;
+    let engine = Engine::start(local.config, local.template).await;
     let engine = engine.map_err(|error| Failure::of_engine(&error))?;
-    let done = in_sandbox(&engine, request, printer, interrupt).await;
+    let done = in_sandbox(&engine, local.approved, request, printer, interrupt).await;
     engine.stop().await;
     let (execution, files, out) = done.map_err(|error| Failure::of_engine(&error))?;
     Ok(show(request, execution, files, out, printer))
@@ -125,6 +150,7 @@ fn raise_open_files() {
 
 async fn in_sandbox(
     engine: &Engine,
+    approved: bool,
     request: &mut Request,
     printer: &Printer,
     interrupt: &Arc<Notify>,
@@ -136,6 +162,7 @@ async fn in_sandbox(
         start: Some(request.language),
         once: true,
         by: Actor::local(),
+        policy: request.policy.clone(),
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);
@@ -145,10 +172,17 @@ async fn in_sandbox(
         Output::Stderr(bytes) if !json => printer.pass(Stream::Stderr, bytes),
         Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) | Output::Updated(..) | Output::Cleared => {}
     };
-    let interrupt = Arc::clone(interrupt);
-    let mut execution = sandbox
-        .run(request.language, &request.code, interrupt, &mut sink)
-        .await?;
+    let asked = atoll_engine::Request {
+        id: ExecutionId::from_random(random()),
+        context: Choice::Default(request.language),
+        code: &request.code,
+        env: BTreeMap::new(),
+        limits: None,
+        control: Control::of(Arc::clone(interrupt)),
+        room: atoll_engine::Room::default(),
+        approved,
+    };
+    let mut execution = sandbox.execute(asked, &mut sink).await?;
     let (files, out) = sandbox.collect_into(request.out.take()).await?;
     execution.files = files.files.clone();
     Ok((execution, files, out))
@@ -201,6 +235,14 @@ fn show(
             failure.status
         }
     }
+}
+
+/// For a name of an execution.
+fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // So few bytes come whole or not at all; a name of zeros would still be one.
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
+    bytes
 }
 
 /// Every field of an execution is text, a number or a list of such: it can always be written.

@@ -169,6 +169,7 @@ impl Run {
             limits: None,
             control: self.control.clone(),
             room: self.said.room(),
+            approved: false,
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);
         let done = self
@@ -189,7 +190,7 @@ impl Run {
         if let Some(error) = &execution.error {
             self.said.say(error_line(error, execution.hint.as_ref()));
         }
-        let count = self.e2b.counts.next(&execution.context_id);
+        let count = execution.context_id.as_ref().map_or(0, |id| self.e2b.counts.next(id));
         let said = json!({"type": "number_of_executions", "execution_count": count});
         self.said.say(Own::Line(said));
         self.said.say(Own::Line(json!({"type": "end_of_execution"})));

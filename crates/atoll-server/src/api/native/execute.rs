@@ -127,6 +127,7 @@ impl Job {
             limits: self.limits,
             control: control.clone(),
             room: said.room(),
+            approved: false,
         };
         let mut sink = |output: Output<'_>| said.hear(output);
         Ok(self

@@ -58,7 +58,7 @@ fn form(request: &Request) -> Result<Form, Failure> {
             "text_output_bytes": limits.text_output, "rich_output_bytes": limits.rich_output,
         },
     });
-    let mut form = Form::new(format!("atoll-{:032x}", random()));
+    let mut form = Form::new(format!("atoll-{:032x}", u128::from_be_bytes(super::random())));
     form.text("request", &words.to_string());
     form.text("code", &request.code);
     for input in &request.inputs {
@@ -67,13 +67,6 @@ fn form(request: &Request) -> Result<Form, Failure> {
     }
     form.end();
     Ok(form)
-}
-
-fn random() -> u128 {
-    let mut bytes = [0; 16];
-    // So few bytes come whole or not at all; a boundary of zeros would still be one.
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
-    u128::from_be_bytes(bytes)
 }
 
 fn interrupted() -> Failure {

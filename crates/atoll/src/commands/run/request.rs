@@ -1,18 +1,17 @@
 //! From words to meaning: every argument of `atoll run` is read and checked before anything is started.
 
 use crate::args::RunArgs;
+use crate::commands::{code, policy};
 use crate::output::Failure;
 use atoll_core::{Language, Limits, ProfileName, Tier};
+use atoll_engine::policy::Policy;
 use atoll_engine::{Input, OutDir, check_distinct, check_environment};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-
-/// Longer code is data and belongs into an input file.
-const MAX_CODE_BYTES: u64 = 10 << 20;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct Request {
@@ -25,6 +24,8 @@ pub(super) struct Request {
     pub(super) template: Option<String>,
     pub(super) profile: ProfileName,
     pub(super) server: Option<String>,
+    /// `None`: the standard one, and nobody wants to hear of it.
+    pub(super) policy: Option<Arc<Policy>>,
     pub(super) json: bool,
     /// Where charts and files go. Taken when they are collected.
     pub(super) out: Option<OutDir>,
@@ -34,7 +35,7 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn read(args: RunArgs) -> Result<Self, Failure> {
         refuse_planned(&args)?;
-        let language = language(&args)?;
+        let language = code::language(args.lang.as_deref(), args.file.as_deref())?;
         if language == Language::R {
             return Err(Failure::usage(format!(
                 "language is planned, not there yet: `{language}`; use python, javascript, typescript or bash"
@@ -56,10 +57,11 @@ impl Request {
                 out.display()
             )));
         }
-        let code = code(&args)?;
+        let code = code::read(args.code.as_deref(), args.file.as_deref())?;
         if language == Language::Bash && code.contains('\0') {
             return Err(Failure::usage("code has a NUL character, which a shell cannot read"));
         }
+        let policy = args.policy.as_deref().map(policy::open).transpose()?.map(Arc::new);
         // Last, because it makes the directory.
         let charts = args.out.is_some() || !args.json;
         let out = match args.out {
@@ -75,6 +77,7 @@ impl Request {
             template: args.template,
             profile: word(&args.profile)?,
             server: args.server,
+            policy,
             json: args.json,
             out: Some(out),
             charts,
@@ -92,7 +95,11 @@ fn refuse_planned(args: &RunArgs) -> Result<(), Failure> {
     let planned = |what: &str| Err(Failure::usage(format!("{what} is planned, not there yet")));
     match args {
         RunArgs { net, .. } if net != "none" => planned("network access (`--net` other than `none`)"),
-        RunArgs { policy: Some(_), .. } => planned("`--policy`"),
+        RunArgs {
+            policy: Some(_),
+            server: Some(_),
+            ..
+        } => planned("`--policy` with `--server`"),
         _ => Ok(()),
     }
 }
@@ -153,69 +160,4 @@ fn variable(pair: &str) -> Result<(String, String), Failure> {
         Some((name, value)) if !name.is_empty() && !pair.contains('\0') => Ok((name.to_owned(), value.to_owned())),
         _ => Err(Failure::usage(format!("`--env` takes NAME=VALUE, not {pair:?}"))),
     }
-}
-
-/// As asked for, else as the name of the file ends.
-fn language(args: &RunArgs) -> Result<Language, Failure> {
-    if let Some(lang) = &args.lang {
-        return Language::read(lang).map_err(|error| Failure::bad(&error));
-    }
-    let end = args
-        .file
-        .as_deref()
-        .and_then(Path::extension)
-        .and_then(|end| end.to_str());
-    match end.unwrap_or_default().to_ascii_lowercase().as_str() {
-        "sh" | "bash" => Ok(Language::Bash),
-        "js" | "mjs" | "cjs" => Ok(Language::Javascript),
-        "ts" | "mts" | "cts" => Ok(Language::Typescript),
-        "ipynb" => Err(Failure::usage(
-            "a notebook is not code: turn it into a script first, with `jupyter nbconvert --to script`",
-        )),
-        _ => Ok(Language::Python),
-    }
-}
-
-fn code(args: &RunArgs) -> Result<String, Failure> {
-    let bytes = match (&args.code, &args.file) {
-        (Some(code), _) => code.clone().into_bytes(),
-        (None, Some(file)) if file.as_os_str() != "-" => read_file(file)?,
-        (None, None) if std::io::stdin().is_terminal() => {
-            return Err(Failure::usage("no code: name a file, use `-c CODE`, or pipe it in"));
-        }
-        (None, _) => read_all(&mut std::io::stdin().lock(), "standard input")?,
-    };
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
-    let code = String::from_utf8(bytes).map_err(|error| {
-        Failure::usage(format!(
-            "code is not UTF-8: byte {} cannot be read",
-            error.utf8_error().valid_up_to()
-        ))
-    })?;
-    if code.trim().is_empty() {
-        return Err(Failure::usage("code is empty"));
-    }
-    Ok(code)
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    let shown = path.display();
-    if path.is_dir() {
-        return Err(Failure::usage(format!("code is a directory, not a file: `{shown}`")));
-    }
-    let file = std::fs::File::open(path);
-    let mut file = file.map_err(|error| Failure::usage(format!("code cannot be read: `{shown}`: {error}")))?;
-    read_all(&mut file, &format!("`{shown}`"))
-}
-
-fn read_all(source: &mut impl Read, what: &str) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    let read = source.take(MAX_CODE_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::usage(format!("code cannot be read: {what}: {error}")))?;
-    if bytes.len() as u64 > MAX_CODE_BYTES {
-        return Err(Failure::usage(format!(
-            "code is longer than 10 MiB: {what}; give data with `--in`"
-        )));
-    }
-    Ok(bytes)
 }

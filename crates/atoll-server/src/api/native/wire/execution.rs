@@ -12,8 +12,10 @@ use utoipa::ToSchema;
 pub struct ExecutionAnswer {
     #[schema(example = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub execution_id: String,
-    pub sandbox_id: String,
-    pub context_id: String,
+    /// `null` if nothing was started
+    pub sandbox_id: Option<String>,
+    /// `null` if nothing was started
+    pub context_id: Option<String>,
     pub language: String,
     pub tier: String,
     /// `ok`, `error`, `timeout`, `cpu_limit`, `memory_limit`, `denied`, `approval_denied`, `approval_expired`,
@@ -31,6 +33,7 @@ pub struct ExecutionAnswer {
     /// What the code left in `/data/output`; of a run only
     pub files: Vec<ExecutionFile>,
     pub left_out: ExecutionLeftOut,
+    /// What a look at the code found before it ran
     pub findings: Vec<ExecutionFinding>,
     pub usage: ExecutionUsage,
     pub receipt: ExecutionReceipt,
@@ -101,13 +104,22 @@ pub struct ExecutionLeftOutFile {
     pub why: String,
 }
 
+/// A place in the code that meets a rule.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionFinding {
+    /// One of a closed list
+    #[schema(example = "process.shell")]
     pub rule: String,
+    /// `info`, `low`, `medium` or `high`
     pub severity: String,
+    /// What the policy says: `allow`, `warn`, `ask` or `deny`
+    pub verdict: String,
     pub line: u32,
+    pub column: u32,
     pub message: String,
+    /// What to write instead
+    pub instead: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
@@ -127,7 +139,9 @@ pub struct ExecutionUsage {
 pub struct ExecutionReceipt {
     pub tier: String,
     pub layers: BTreeMap<String, Value>,
-    pub template: String,
+    /// Its digest; `null` if nothing was started
+    pub template: Option<String>,
+    /// The digest of the policy that the code was held against
     pub policy: Option<String>,
 }
 
@@ -149,7 +163,9 @@ mod tests {
             "hint": {"refused": "r", "rule": "r", "instead": "i"},
             "files": [{"path": "p", "size": 1, "sha256": "s", "media_type": "m", "saved": null, "content": "YQ=="}],
             "left_out": {"count": 1, "files": [{"path": "p", "why": "w"}]},
-            "findings": [{"rule": "r", "severity": "s", "line": 1, "message": "m"}],
+            "findings": [{
+                "rule": "r", "severity": "low", "verdict": "warn", "line": 1, "column": 1, "message": "m", "instead": "i",
+            }],
             "usage": {"wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1, "output_bytes": 1, "net_in_bytes": 0, "net_out_bytes": 0},
             "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
         });

@@ -1,0 +1,284 @@
+//! Shell: scripts of a bash context, and commands that other languages start. Words of commands are looked at, not what they do.
+
+mod tables;
+mod word;
+
+use super::report::Report;
+use super::rule::Rule;
+use super::tree;
+use std::collections::HashMap;
+use tables::*;
+use tree_sitter::Node;
+use word::{Word, after};
+
+struct Script<'s, 'w, 'r> {
+    source: &'s str,
+    report: &'w mut Report<'r>,
+    variables: HashMap<String, Word>,
+    /// Functions of the script.
+    functions: Vec<String>,
+}
+
+pub(super) fn review(source: &str, report: &mut Report<'_>) {
+    if source.contains('\0') {
+        report.add(Rule::SourceUnreadable, source.find('\0').unwrap_or(0), "a NUL byte");
+        return;
+    }
+    let Some(tree) = tree::parse(source, &tree_sitter_bash::LANGUAGE.into()) else {
+        report.add(Rule::SourceTooDeep, 0, "a shell script");
+        return;
+    };
+    if tree.root_node().has_error() {
+        let mut first = None;
+        tree::each(&tree, |node| {
+            first = first.or((node.is_error() || node.is_missing()).then(|| node.start_byte()))
+        });
+        report.add(Rule::SourceUnreadable, first.unwrap_or(0), "shell syntax");
+    }
+    let mut script = Script {
+        source,
+        report,
+        variables: HashMap::new(),
+        functions: Vec::new(),
+    };
+    tree::each(&tree, |node| script.look(node));
+}
+
+impl Script<'_, '_, '_> {
+    fn look(&mut self, node: Node<'_>) {
+        match node.kind() {
+            "variable_assignment" => self.assign(node),
+            "function_definition" => self.function(node),
+            "command" => self.command(node),
+            "file_redirect" => self.redirect(node),
+            "pipeline" => self.pipeline(node),
+            "while_statement" => self.endless(node),
+            _ => {}
+        }
+    }
+
+    fn text(&self, node: Node<'_>) -> String {
+        tree::text(node, self.source).to_owned()
+    }
+
+    fn assign(&mut self, node: Node<'_>) {
+        let (Some(name), Some(value)) = (node.child_by_field_name("name"), node.child_by_field_name("value")) else {
+            return;
+        };
+        let mut word = self.word(value);
+        word.built = true;
+        let name = self.text(name);
+        self.variables.insert(name, word);
+    }
+
+    /// A function that starts itself, twice and beside itself, is a fork bomb.
+    fn function(&mut self, node: Node<'_>) {
+        let (Some(name), Some(body)) = (node.child_by_field_name("name"), node.child_by_field_name("body")) else {
+            return;
+        };
+        let name = self.text(name);
+        let source = self.source;
+        let mut calls = 0;
+        tree::any_below(
+            body,
+            |part| {
+                calls += usize::from(part.kind() == "command_name" && tree::text(part, source) == name);
+                false
+            },
+            |_| true,
+        );
+        if calls > 0 && self.text(body).contains('&') {
+            self.report.add(
+                Rule::ProcessControl,
+                node.start_byte(),
+                &format!("{name}() starts itself"),
+            );
+        }
+        self.functions.push(name);
+    }
+
+    fn command(&mut self, node: Node<'_>) {
+        let at = node.start_byte();
+        let all = self.words(node);
+        let mut words = &all[..];
+        loop {
+            let Some((first, rest)) = words.split_first() else {
+                return;
+            };
+            let Some(name) = first.text.clone() else {
+                self.report
+                    .add(Rule::HiddenName, at, &format!("`{}`", tree::text(node, self.source)));
+                return;
+            };
+            let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+            if first.built && (is_listed(&name) || name == "eval") {
+                self.report.add(Rule::HiddenName, at, &format!("`{name}`"));
+            }
+            self.program(&name, rest, at);
+            if !WRAPPERS.contains(&name.as_str()) {
+                return;
+            }
+            // Options and numbers of the wrapper.
+            let skipped = rest.iter().take_while(|word| {
+                word.text.as_deref().is_some_and(|text| {
+                    text.starts_with('-')
+                        || text.contains('=')
+                        || text.trim_end_matches(['s', 'm', 'h']).parse::<f64>().is_ok()
+                })
+            });
+            words = &rest[skipped.count()..];
+        }
+    }
+
+    fn program(&mut self, name: &str, rest: &[Word], at: usize) {
+        let texts: Vec<&str> = rest
+            .iter()
+            .map(|word| word.text.as_deref().unwrap_or_default())
+            .collect();
+        let shown = format!("{name} {}", texts.join(" "));
+        let has = |word: &str| texts.contains(&word);
+        match name {
+            _ if self.functions.iter().any(|own| own == name) => {}
+            _ if INSTALLERS.contains(&name) && texts.iter().any(|word| INSTALLING.contains(word)) => {
+                self.report.add(Rule::PackageInstall, at, &shown);
+            }
+            _ if name.starts_with("python") => self.python(&texts, rest, at, &shown),
+            "openssl" if !has("s_client") => {}
+            "git"
+                if ["clone", "fetch", "pull", "push", "ls-remote", "submodule"]
+                    .iter()
+                    .any(|word| has(word)) =>
+            {
+                self.report.add(Rule::NetworkUse, at, &shown);
+            }
+            "eval" | "source" | "." => {
+                self.report.add(Rule::HiddenCode, at, &format!("`{shown}`"));
+                let code = texts.join(" ");
+                if name == "eval" && rest.iter().all(|word| word.text.is_some()) && self.report.begin_inner() {
+                    self.report.within(at, |report| review(&code, report));
+                    self.report.end_inner();
+                }
+            }
+            _ if SHELLS.contains(&name) && has("-c") => self.shell(&texts, rest, at, &shown),
+            _ if NETWORK.contains(&name) => self.report.add(Rule::NetworkUse, at, &shown),
+            _ if PROCESS.contains(&name) => self.report.add(Rule::ProcessControl, at, &shown),
+            "dd" => {
+                let to = texts.iter().find_map(|word| word.strip_prefix("of="));
+                to.into_iter()
+                    .for_each(|to| self.place(Rule::FileWrite, to, at, &shown));
+            }
+            _ if DELETERS.contains(&name) => {
+                texts
+                    .iter()
+                    .filter(|word| !word.starts_with('-'))
+                    .for_each(|path| self.place(Rule::FileDelete, path, at, &shown));
+            }
+            _ if WRITERS.contains(&name) => {
+                let mut paths = texts.iter().filter(|word| !word.starts_with('-') && !word.is_empty());
+                let last = paths.next_back().copied().unwrap_or_default();
+                self.place(Rule::FileWrite, last, at, &shown);
+            }
+            _ => {}
+        }
+    }
+
+    fn python(&mut self, texts: &[&str], rest: &[Word], at: usize, shown: &str) {
+        let module = texts.windows(2).find(|pair| pair[0] == "-m").map(|pair| pair[1]);
+        if module.is_some_and(|module| INSTALLERS.contains(&module))
+            && texts.iter().any(|word| INSTALLING.contains(word))
+        {
+            self.report.add(Rule::PackageInstall, at, shown);
+        }
+        if module.is_some_and(|module| module.starts_with("http.server")) {
+            self.report.add(Rule::NetworkUse, at, shown);
+        }
+        if let Some(code) = after(rest, "-c")
+            && self.report.begin_inner()
+        {
+            self.report
+                .within(at, |report| drop(super::python::review(&code, report)));
+            self.report.end_inner();
+        }
+    }
+
+    fn shell(&mut self, texts: &[&str], rest: &[Word], at: usize, shown: &str) {
+        match after(rest, "-c") {
+            Some(code) if self.report.begin_inner() => {
+                self.report.within(at, |report| review(&code, report));
+                self.report.end_inner();
+            }
+            _ if texts.contains(&"-c") => self.report.add(Rule::HiddenCode, at, &format!("`{shown}`")),
+            _ => {}
+        }
+    }
+
+    fn redirect(&mut self, node: Node<'_>) {
+        let raw = tree::text(node, self.source);
+        let Some(to) = node.child_by_field_name("destination") else {
+            return;
+        };
+        if let Some(path) = self.word(to).text.filter(|_| raw.contains('>')) {
+            if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
+                self.report.add(Rule::NetworkUse, node.start_byte(), &path);
+            } else if path.parse::<u32>().is_err() {
+                self.place(Rule::FileWrite, &path, node.start_byte(), raw);
+            }
+        }
+    }
+
+    fn place(&mut self, rule: Rule, path: &str, at: usize, shown: &str) {
+        let is_device = ["/dev/null", "/dev/stdout", "/dev/stderr", "-", ""].contains(&path);
+        if !is_device && !self.report.policy.allows_write(path) {
+            self.report.add(rule, at, shown);
+        }
+    }
+
+    /// What is decoded on the way into a shell or an interpreter.
+    fn pipeline(&mut self, node: Node<'_>) {
+        let mut cursor = node.walk();
+        let names: Vec<String> = node
+            .named_children(&mut cursor)
+            .filter_map(|part| self.words(part).first()?.text.clone())
+            .collect();
+        let Some((last, before)) = names.split_last() else {
+            return;
+        };
+        let runs = SHELLS.contains(&last.as_str()) || last.starts_with("python") || last == "node" || last == "perl";
+        if runs && !before.is_empty() {
+            let decoded = before
+                .iter()
+                .any(|name| DECODERS.contains(&name.as_str()) || NETWORK.contains(&name.as_str()));
+            let what = if decoded {
+                "decoded or fetched on the way"
+            } else {
+                "made on the way"
+            };
+            self.report.add(
+                Rule::HiddenCode,
+                node.start_byte(),
+                &format!("a pipe into `{last}`, {what}"),
+            );
+        }
+    }
+
+    fn endless(&mut self, node: Node<'_>) {
+        let Some(condition) = node.child_by_field_name("condition") else {
+            return;
+        };
+        let condition = self.text(condition);
+        let always = ["true", ":", "[ 1 ]", "[[ 1 ]]", "(( 1 ))", "((1))", "/bin/true"]
+            .contains(&condition.trim_end_matches(';').trim());
+        let source = self.source;
+        let ends = |part: Node<'_>| {
+            part.kind() == "command_name"
+                && ["break", "exit", "return", "exec", "kill"].contains(&tree::text(part, source))
+        };
+        let exit = node
+            .child_by_field_name("body")
+            .is_some_and(|body| tree::any_below(body, ends, |_| true));
+        if always && !exit {
+            self.report
+                .add(Rule::LoopEndless, node.start_byte(), &format!("while {condition}"));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Policies: what code may say. Read from TOML, inherited, resolved, with a digest; four are shipped.
+//!
+//! A policy is data. What it makes of a piece of code says [`crate::code_policy`].
+
+mod code;
+mod file;
+mod load;
+
+pub use code::{CodeLimits, CodePolicy};
+pub use load::{SHIPPED, load};
+
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, LazyLock};
+
+/// A resolved policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How it was asked for: a shipped name, or a file. Not part of the digest.
+    pub name: String,
+    pub description: Option<String>,
+    pub code: CodePolicy,
+    digest: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    #[error("there is no policy `{0}`; shipped are open, standard, guarded and strict, others are files")]
+    Unknown(String),
+    #[error("policy file `{path}` cannot be read")]
+    Read {
+        path: String,
+        #[source]
+        error: std::io::Error,
+    },
+    #[error("policy file `{0}` is longer than 1 MiB")]
+    TooLong(String),
+    #[error("policy `{path}` is not valid")]
+    In {
+        path: String,
+        #[source]
+        error: Box<PolicyError>,
+    },
+    #[error("it cannot be read as a policy: {0}")]
+    Text(Box<toml::de::Error>),
+    #[error("it inherits itself, by way of `{0}`")]
+    Cycle(String),
+    #[error("it inherits too far: more than {0} files")]
+    TooFar(usize),
+    #[error("there is no rule and no group of rules `{0}`; `atoll policy show standard` lists them")]
+    Rule(String),
+    #[error("`modules` is for python and javascript, not for `{0}`")]
+    Language(String),
+    #[error("`write` takes absolute directories without `..`, not `{0}`")]
+    Place(String),
+    #[error("`limits.{name}` is out of range: asked {asked}, allowed 1 to {most}")]
+    Limit { name: &'static str, asked: u64, most: u64 },
+    #[error("it inherits nothing and has no `code.default`, so rules are left without a verdict")]
+    NoDefault,
+    #[error("`egress.allow` names `{0}`, and a sandbox has no network yet; leave it empty")]
+    Network(String),
+}
+
+impl Policy {
+    fn new(name: String, description: Option<String>, code: CodePolicy) -> Self {
+        let digest = digest(&code);
+        Self {
+            name,
+            description,
+            code,
+            digest,
+        }
+    }
+
+    /// `sha256:` and the digest of all that it decides, however it was written.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// What is used where nobody names another one: findings are told, nothing is held.
+    pub fn standard() -> Arc<Self> {
+        static STANDARD: LazyLock<Arc<Policy>> = LazyLock::new(|| Arc::new(load::shipped("standard")));
+        Arc::clone(&STANDARD)
+    }
+
+    /// This policy and that of a call together: a call can tighten, never loosen.
+    pub fn tighten(&self, call: &Self) -> Self {
+        let name = match call.name == self.name {
+            true => self.name.clone(),
+            false => format!("{}+{}", self.name, call.name),
+        };
+        Self::new(name, call.description.clone(), self.code.tighten(&call.code))
+    }
+}
+
+/// Every map in it is sorted, so equal policies have equal text.
+fn digest(code: &CodePolicy) -> String {
+    let text = serde_json::json!({"code": code, "egress": {"allow": []}}).to_string();
+    let hex: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The policy before a local run: refused code starts nothing, and what the policy asks about is asked on the terminal.
+
+use super::request::Request;
+use crate::commands::policy::finding;
+use crate::output::note;
+use atoll_core::execution::Execution;
+use atoll_core::{ExecutionId, Verdict};
+use atoll_engine::gate::{Decision, Judged, Place, judge};
+use atoll_engine::policy::Policy;
+use std::io::{BufRead, IsTerminal};
+
+/// Whether the code may run, and whether somebody had to say so; otherwise the answer.
+pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
+    let policy = request.policy.clone().unwrap_or_else(Policy::standard);
+    let judged = judge(&request.code, request.language, &policy, true);
+    if request.policy.is_some() && !request.json {
+        tell(&judged);
+    }
+    match judged.decision {
+        Decision::Run => Ok(false),
+        Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => Ok(true),
+        Decision::Ask(refusal) | Decision::Refuse(refusal) => {
+            let id = ExecutionId::from_random(super::random());
+            let found = (judged.findings, judged.policy);
+            Err(Box::new(refusal.into_execution(
+                id,
+                request.language,
+                found,
+                Place::default(),
+            )))
+        }
+    }
+}
+
+fn tell(judged: &Judged) {
+    let told = judged.findings.iter().filter(|one| one.verdict >= Verdict::Warn);
+    note(&told.map(finding).collect::<String>());
+}
+
+/// Only where somebody can read the question and type the answer.
+fn is_answered_with_yes(judged: &Judged, json: bool) -> bool {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return false;
+    }
+    if json {
+        tell(judged);
+    }
+    note("run it all the same? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+}
