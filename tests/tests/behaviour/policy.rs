@@ -2,13 +2,15 @@
 
 use anyhow::{Context, Result};
 use atoll_core::execution::CodeError;
-use atoll_core::{Execution, Language, Outcome, Verdict};
+use atoll_core::{Execution, ExecutionId, Language, Outcome, Verdict};
 use atoll_engine::code_policy::review;
-use atoll_engine::policy::Policy;
-use atoll_engine::{Walls, Warmth};
-use atoll_tests::{atoll, engine, python, run, run_command, run_json, sandbox, stop};
+use atoll_engine::policy::{Policy, load};
+use atoll_engine::{Choice, Control, Output, Request, SandboxSpec, Walls, Warmth};
+use atoll_tests::{atoll, engine, execute, python, run, run_command, run_json, sandbox, stop};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
 
 /// A data directory in which nothing can be started: whatever needs a template fails.
 fn nowhere(args: &[&str]) -> Result<(Option<i32>, Execution)> {
@@ -88,6 +90,98 @@ fn without_a_terminal_a_question_is_answered_with_no() -> Result<()> {
     ])?;
     assert_eq!((passes.outcome, passes.stdout.as_str()), (Outcome::Ok, "[1]\n"));
     Ok(())
+}
+
+/// Standard input and standard error are a terminal on which somebody types.
+fn on_a_terminal(types: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let path = ptsname(&master, Vec::new())?.into_string()?;
+    let open = || fs::OpenOptions::new().read(true).write(true).open(&path);
+    let (stdin, stderr) = (open()?, open()?);
+    rustix::io::write(&master, types.as_bytes())?;
+    let dir = tempfile::tempdir()?;
+    let output = atoll()
+        .args(args)
+        .stdin(stdin)
+        .stderr(stderr)
+        .current_dir(&dir)
+        .output()?;
+    Ok((output.status.code(), String::from_utf8(output.stdout)?))
+}
+
+#[test]
+fn on_a_terminal_somebody_is_asked() -> Result<()> {
+    let args = [
+        "run",
+        "--template",
+        "python-min",
+        "--policy",
+        "guarded",
+        "-c",
+        "import os; os.nice(0); print('ran')",
+    ];
+    assert_eq!(on_a_terminal("y\n", &args)?, (Some(0), "ran\n".to_owned()));
+    assert_eq!(on_a_terminal("n\n", &args)?, (Some(3), String::new()));
+    assert_eq!(on_a_terminal("\n", &args)?, (Some(3), String::new()));
+    Ok(())
+}
+
+/// Every execution of a sandbox passes its policy, in every language; refused code does not touch its context.
+#[tokio::test]
+async fn a_sandbox_has_a_policy_and_refused_code_leaves_no_trace() -> Result<()> {
+    let engine = engine("python-min", Warmth::Cold, Walls::default()).await?;
+    let spec = SandboxSpec {
+        policy: Some(Arc::new(load("strict")?)),
+        ..SandboxSpec::default()
+    };
+    let mut sandbox = engine.create(spec).await?;
+    let first = python(&mut sandbox, "x = 41").await?;
+    let denied = python(&mut sandbox, "x = 0\nimport os").await?;
+    assert_eq!(
+        (denied.outcome, &denied.context_id),
+        (Outcome::Denied, &first.context_id)
+    );
+    assert!(denied.sandbox_id.is_some() && denied.receipt.layers.is_empty() && denied.error.is_some());
+    let shell = execute(&mut sandbox, Language::Bash, "ls").await?;
+    assert_eq!(shell.outcome, Outcome::Denied);
+    let after = python(&mut sandbox, "print(x + 1)").await?;
+    assert_eq!((after.outcome, after.stdout.as_str()), (Outcome::Ok, "42\n"));
+    sandbox.end().await?;
+    drop(sandbox);
+    stop(engine).await
+}
+
+/// What the policy asks about runs only if somebody has said yes; what it denies never does.
+#[tokio::test]
+async fn a_yes_is_for_questions_only() -> Result<()> {
+    let engine = engine("python-min", Warmth::Cold, Walls::default()).await?;
+    let spec = SandboxSpec {
+        policy: Some(Arc::new(load("guarded")?.tighten(&load("standard")?))),
+        ..SandboxSpec::default()
+    };
+    let sandbox = engine.create(spec).await?;
+    let ask = async |code: &'static str, approved: bool| {
+        let request = Request {
+            id: ExecutionId::from_random([7; 16]),
+            context: Choice::Default(Language::Python),
+            code,
+            env: BTreeMap::new(),
+            limits: None,
+            control: Control::default(),
+            approved,
+        };
+        let mut sink = |_: Output<'_>| {};
+        anyhow::Ok(sandbox.execute(request, &mut sink).await?.outcome)
+    };
+    assert_eq!(ask("import os; os.nice(0)", false).await?, Outcome::ApprovalDenied);
+    assert_eq!(ask("import os; os.nice(0)", true).await?, Outcome::Ok);
+    assert_eq!(ask("print((1)\nx", true).await?, Outcome::Error);
+    sandbox.end().await?;
+    drop(sandbox);
+    stop(engine).await
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 use super::super::rule::Rule;
 use Rule::{DataUnpickle, NetworkUse, ObjectClimb, PackageInstall, ProcessControl, ProcessShell};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Builtins that rules look at. Others are only names.
 pub(super) const BUILTINS: &[&str] = &[
@@ -470,11 +472,28 @@ pub(super) fn is_risky_text(text: &str) -> bool {
 
 /// The rule of a dotted name, by the longest entry.
 pub(super) fn rule_of(path: &str) -> Option<Rule> {
+    let entries = by_root().get(root(path))?;
     if HARMLESS.iter().any(|entry| matches(path, entry)) {
         return None;
     }
-    let entries = NAMES.iter().filter(|(entry, _)| matches(path, entry));
+    let entries = entries.iter().filter(|(entry, _)| matches(path, entry));
     entries.max_by_key(|(entry, _)| entry.len()).map(|(_, rule)| *rule)
+}
+
+fn root(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
+}
+
+/// Most names have a root that no entry has.
+fn by_root() -> &'static HashMap<&'static str, Vec<(&'static str, Rule)>> {
+    static BY_ROOT: LazyLock<HashMap<&'static str, Vec<(&'static str, Rule)>>> = LazyLock::new(|| {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for (entry, rule) in NAMES {
+            all.entry(root(entry)).or_default().push((*entry, *rule));
+        }
+        all
+    });
+    &BY_ROOT
 }
 
 /// What a call gave is not mentioned again: the call was.
@@ -581,6 +600,7 @@ pub(super) const PATH_DELETERS: &[&str] = &["unlink", "rmdir", "rename", "replac
 /// The rule of an attribute, whatever it is an attribute of.
 pub(super) fn attribute_rule(name: &str) -> Option<Rule> {
     match name {
+        name if !name.contains('_') && name != "mro" => None,
         name if CLIMBING.contains(&name) => Some(ObjectClimb),
         name if is_dunder(name) && !ORDINARY_DUNDERS.contains(&name) => Some(Rule::ObjectDunder),
         _ => None,

@@ -7,6 +7,9 @@ use ruff_python_ast::Operator;
 
 /// The module that a path reaches through another one: `random._os.system` is `os.system`.
 pub(super) fn reached(path: &str) -> Option<String> {
+    if !path.split('.').skip(1).any(tables::is_reached) {
+        return None;
+    }
     let parts: Vec<&str> = path.split('.').collect();
     // Packages that have parts of such names themselves.
     if ["six", "asyncio", "concurrent", "xmlrpc"].contains(&parts[0]) {
