@@ -191,7 +191,7 @@ impl Sandboxes {
         match self.has_template(template) {
             false => Err(ApiError::new(
                 ErrorCode::NotFound,
-                format!("there is no template `{template}`"),
+                format!("there is no template `{template}`; known are {}", self.template_names()),
             )),
             true if self.node.is_built(template) => Ok(()),
             true => Err(self.build(template)),
@@ -390,6 +390,12 @@ impl Sandboxes {
     /// The template of sandboxes that name none.
     pub fn usual_template(&self) -> &str {
         &self.template
+    }
+
+    fn template_names(&self) -> String {
+        let known = self.node.templates().list().unwrap_or_default();
+        let names: Vec<String> = known.iter().map(|one| one.name.clone()).collect();
+        names.join(", ")
     }
 
     pub fn has_template(&self, name: &str) -> bool {

@@ -294,6 +294,19 @@ def test_languages(sandbox):
     assert {"python", "javascript", "bash"} <= shown
 
 
+def test_output_that_was_cut_is_told(sandbox):
+    whole = sandbox.run_code("print('x' * 1000)")
+    assert whole.logs.stderr == []
+    cut = sandbox.run_code("print('x' * 2_000_000)")
+    assert cut.logs.stderr == ["note: output was cut: stdout at 1 MiB\n"]
+
+
+def test_hints_name_what_these_clients_have(sandbox):
+    refused = sandbox.run_code("import urllib.request; urllib.request.urlopen('http://example.com')")
+    assert "files.write" in refused.error.traceback
+    assert "`inputs`" not in refused.error.traceback
+
+
 def test_what_cannot_be_had_is_said(sandbox):
     from e2b import SandboxException
 

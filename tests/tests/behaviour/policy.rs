@@ -171,6 +171,7 @@ async fn a_yes_is_for_questions_only() -> Result<()> {
             env: BTreeMap::new(),
             limits: None,
             control: Control::default(),
+            room: atoll_engine::Room::default(),
             approved,
         };
         let mut sink = |_: Output<'_>| {};

@@ -255,8 +255,13 @@ fn an_early_refusal_arrives_and_the_rest_of_the_body_is_taken() {
 fn connections_without_a_key_do_not_shut_out_those_with_one() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--max-connections", "3", "--header-timeout", "1h"]).unwrap();
+    let sandbox = server.sandbox(&json!({})).unwrap();
     let mut keyed = kept(&server).unwrap();
     let mut strangers = [(); 2].map(|()| connect(server.api).unwrap());
+    // One knows the name of a sandbox, which is in the address of each of its ports.
+    let health = format!("GET /health HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {sandbox}\r\n\r\n");
+    strangers[0].write_all(health.as_bytes()).unwrap();
+    assert_eq!(Answer::read(&mut strangers[0]).unwrap().status, 204);
     // One of them has an answer, but no key.
     strangers[1]
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

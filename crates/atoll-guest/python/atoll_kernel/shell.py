@@ -30,6 +30,8 @@ from atoll_kernel import errors, interrupts, libraries, order, packages, streams
 from atoll_kernel.display import Formatter, Hook, Publisher  # noqa: E402
 from atoll_kernel.report import Report  # noqa: E402
 
+# Less than the host waits before it ends a context that does not stop.
+CANCEL_SECONDS = 1.0
 # IPython makes its directory if it is missing. This one is there, and is read-only in a sandbox.
 NO_DISK = "/"
 
@@ -145,7 +147,18 @@ class Shell(InteractiveShell):
                 raise
             self._interrupted = True
             task.cancel()
-            return loop.run_until_complete(task)
+            loop.run_until_complete(asyncio.wait([task], timeout=CANCEL_SECONDS))
+            if task.done():
+                return task.result()
+            # The interrupt came while the loop had the task's next step in hand: it has none any more, so it gets this one.
+            task._log_destroy_pending = False
+            try:
+                coroutine.throw(KeyboardInterrupt())
+            except StopIteration as ended:
+                return ended.value
+            with contextlib.suppress(Exception):
+                coroutine.close()
+            raise
 
     # Errors: noted, never printed
 

@@ -36,6 +36,23 @@ def test_a_cell_is_ended_and_state_survives(kernel: Kernel, loop: str) -> None:
     assert kernel.run("kept, new").text == "(1, 2)"
 
 
+LOSES_ITS_NEXT_STEP = """
+import asyncio
+loop = asyncio.get_running_loop()
+def lose():
+    loop._ready[0] = asyncio.Handle(print, ("started",), loop)
+loop.call_soon(lose)
+await asyncio.sleep(0)
+"""
+
+
+def test_an_interrupt_that_cost_a_task_its_next_step_still_ends_it(kernel: Kernel) -> None:
+    run = interrupted(kernel, LOSES_ITS_NEXT_STEP)
+    assert run.error is not None and run.error["name"] == "KeyboardInterrupt"
+    assert "Cell In[1], line 6" in run.traceback and "atoll_kernel" not in run.traceback
+    assert kernel.run("await asyncio.sleep(0, 'fine')").text == "'fine'"
+
+
 def test_awaiting_works_after_an_interrupt(kernel: Kernel) -> None:
     interrupted(kernel, "import asyncio\nprint('started', flush=True)\nawait asyncio.sleep(1000)")
     assert kernel.run("await asyncio.sleep(0, 'fine')").text == "'fine'"

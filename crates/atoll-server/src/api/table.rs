@@ -10,8 +10,8 @@ use crate::http::{Place, RequestNotes, catch_panics, until_revoked};
 use atoll_core::service::Scope;
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::Method;
 use axum::http::request::Parts;
+use axum::http::{Extensions, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -25,6 +25,8 @@ pub enum Access {
     Key(Scope),
     /// Something else than a key, such as the token of one sandbox; the check says who that is.
     Token(TokenCheck),
+    /// Nothing is shown but the name of a sandbox, whose owner is found; who asks stays a stranger.
+    Named(TokenCheck),
 }
 
 /// Finds the caller of a request that shows no key, or refuses it.
@@ -36,6 +38,7 @@ impl std::fmt::Debug for Access {
             Self::Open => f.write_str("Open"),
             Self::Key(scope) => write!(f, "Key({scope})"),
             Self::Token(_) => f.write_str("Token"),
+            Self::Named(_) => f.write_str("Named"),
         }
     }
 }
@@ -139,11 +142,8 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
     match find_caller(&state, access, &parts) {
         Ok(Some(caller)) => {
             let caller = caller.seen_in(&parts.extensions);
-            if let Some(notes) = parts.extensions.get::<RequestNotes>() {
-                notes.set_caller(&caller);
-            }
-            if let Some(place) = parts.extensions.get::<Place>() {
-                place.is_known();
+            if !matches!(access, Access::Named(_)) {
+                note(&parts.extensions, &caller);
             }
             parts.extensions.insert(caller.clone());
             let hold = state.budget.hold(&caller.tenant);
@@ -152,6 +152,16 @@ async fn authorise(State((state, access)): State<(AppState, Access)>, request: R
         }
         Ok(None) => next.run(Request::from_parts(parts, body)).await,
         Err(refused) => refused.into_response(),
+    }
+}
+
+/// Who has shown a key or a token keeps the place of the connection, and is named in the log.
+fn note(extensions: &Extensions, caller: &Caller) {
+    if let Some(notes) = extensions.get::<RequestNotes>() {
+        notes.set_caller(caller);
+    }
+    if let Some(place) = extensions.get::<Place>() {
+        place.is_known();
     }
 }
 
@@ -171,7 +181,7 @@ async fn while_valid(caller: Caller, hold: Hold, answering: impl Future<Output =
 fn find_caller(state: &AppState, access: Access, parts: &Parts) -> Result<Option<Caller>, ApiError> {
     match access {
         Access::Open => Ok(None),
-        Access::Token(check) => check(state, parts).map(Some),
+        Access::Token(check) | Access::Named(check) => check(state, parts).map(Some),
         Access::Key(scope) => {
             let caller = key_caller(state, parts)?;
             caller.require(scope)?;

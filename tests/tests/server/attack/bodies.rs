@@ -78,3 +78,21 @@ fn a_list_of_values_is_no_object() {
     let refused = sandbox.call(&server, "/process.Process/Start", &start).unwrap();
     assert!(refused.body.contains("expected an object"), "{refused:?}");
 }
+
+/// A tag is kept as long as its command is known, in the server's own memory.
+#[test]
+fn the_tag_of_a_command_is_short() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let start = |length: usize| {
+        let message = json!({"process": {"cmd": "/bin/true", "args": []}, "tag": "t".repeat(length)});
+        sandbox.call(&server, "/process.Process/Start", &message).unwrap()
+    };
+    let (short, long) = (start(1_024), start(1_025));
+    assert!(
+        !short.body.contains("at most 1024 bytes") && short.body.contains("pid"),
+        "{short:?}"
+    );
+    assert!(long.body.contains("at most 1024 bytes"), "{long:?}");
+}

@@ -5,10 +5,12 @@ use super::ascii::line;
 use super::lines::{Line, Own, encode, error_line};
 use super::reach::with_names;
 use super::route::Inside;
+use super::words;
 use crate::api::AppState;
 use crate::api::object::Object;
 use crate::api::said::Said;
 use crate::auth::Caller;
+use crate::clock::Timestamp;
 use crate::http::Lively;
 use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
@@ -187,6 +189,10 @@ impl Run {
     }
 
     fn finish(&self, execution: &Execution) {
+        if let Some(note) = words::cut(execution, self.session.limits()) {
+            let line = json!({"type": "stderr", "text": note, "timestamp": Timestamp::now()});
+            self.said.say(Own::Line(line));
+        }
         if let Some(error) = &execution.error {
             self.said.say(error_line(error, execution.hint.as_ref()));
         }

@@ -2,6 +2,7 @@
 
 use super::ascii::line;
 use super::connect::Broken;
+use super::words;
 use crate::api::said::Item;
 use crate::clock::Timestamp;
 use atoll_core::execution::{CodeError, Hint, RichResult};
@@ -47,10 +48,7 @@ pub(super) fn error_line(error: &CodeError, hint: Option<&Hint>) -> Own {
         false => error.traceback.join("\n"),
     };
     if let Some(hint) = hint {
-        traceback.push_str(&format!(
-            "\nnote: refused: {} ({}); {}",
-            hint.refused, hint.rule, hint.instead
-        ));
+        traceback.push_str(&format!("\n{}", words::note(hint)));
     }
     Own::Line(json!({"type": "error", "name": error.name, "value": error.value, "traceback": traceback}))
 }

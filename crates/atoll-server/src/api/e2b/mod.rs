@@ -23,6 +23,7 @@ mod tokens;
 mod unpack;
 mod waiting;
 mod watchers;
+mod words;
 
 use crate::api::AppState;
 use crate::api::table::{Access, Dialect, Route};
@@ -137,7 +138,7 @@ fn inside_routes() -> Vec<Route> {
         Route::of(
             Method::GET,
             "/health",
-            Access::Token(route::is_there),
+            Access::Named(route::is_there),
             Dialect::E2bApi,
             on::get(health),
         ),

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 /// How often an idle stream shows that it lives, if the client does not say.
 const KEEPALIVE: Duration = Duration::from_secs(90);
+const MAX_TAG_BYTES: usize = 1_024;
 
 type Answer = Result<Json<Value>, ApiError>;
 
@@ -51,6 +52,16 @@ pub(super) async fn start(
             meter.answer(follow(followed, &command, keepalive(&headers)))
         }
         Err(error) => failed_stream(error),
+    }
+}
+
+/// It is kept as long as the command is known.
+fn short_tag(tag: String) -> Result<String, ApiError> {
+    match tag.len() <= MAX_TAG_BYTES {
+        true => Ok(tag),
+        false => Err(ApiError::invalid(format!(
+            "the tag of a command has at most {MAX_TAG_BYTES} bytes"
+        ))),
     }
 }
 
@@ -79,7 +90,7 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
         cwd: process.cwd,
         stdin: call.stdin.unwrap_or(true),
         terminal,
-        tag: call.tag,
+        tag: call.tag.map(short_tag).transpose()?,
     };
     let (command, listener) = inside.sandbox().spawn(spec).await?;
     let late = Arc::new(AtomicBool::new(false));

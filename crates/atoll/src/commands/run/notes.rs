@@ -19,8 +19,17 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
         ));
     }
     let cut = execution.truncated;
-    if cut.stdout || cut.stderr || cut.results {
-        text.push_str("note: output was cut at its limit\n");
+    let named = [(cut.stdout, "stdout"), (cut.stderr, "stderr"), (cut.results, "results")];
+    let named: Vec<&str> = named
+        .iter()
+        .filter(|(is_cut, _)| *is_cut)
+        .map(|(_, name)| *name)
+        .collect();
+    if !named.is_empty() {
+        let named = named.join(" and ");
+        text.push_str(&format!(
+            "note: {named} was cut at its limit; `--profile data` has more room, a file has most\n"
+        ));
     }
     for path in saved {
         text.push_str(&format!("saved: {}\n", on_one_line(&path.to_string_lossy())));

@@ -1,0 +1,62 @@
+//! What is said to E2B's clients after code has run: hints in words that they can follow, and what is missing of the output.
+//!
+//! Limits of their sandboxes are the operator's; data comes by their own calls.
+
+use atoll_core::Limits;
+use atoll_core::execution::{Execution, Hint};
+use atoll_core::quantity::show_bytes;
+
+const ASK: &str = "ask for more with ";
+
+/// Below the traceback.
+pub(super) fn note(hint: &Hint) -> String {
+    format!(
+        "note: refused: {} ({}); {}",
+        hint.refused,
+        hint.rule,
+        instead(&hint.instead)
+    )
+}
+
+/// The engine names fields of the native API.
+fn instead(words: &str) -> String {
+    let words = words.replace("in `inputs`", "with `files.write`");
+    match words.split_once(ASK) {
+        Some((before, _)) => format!("{before}use a server with larger sandboxes (its setting `e2b.profile`)"),
+        None => words,
+    }
+}
+
+/// Output that was cut looks whole to a client: this is said in its stderr.
+pub(super) fn cut(execution: &Execution, limits: &Limits) -> Option<String> {
+    let cut = execution.truncated;
+    let (text, rich) = (limits.text_output.get(), limits.rich_output.get());
+    let named = [
+        (cut.stdout, "stdout", text),
+        (cut.stderr, "stderr", text),
+        (cut.results, "results", rich),
+    ];
+    let told: Vec<String> = named
+        .iter()
+        .filter(|(is_cut, ..)| *is_cut)
+        .map(|(_, name, most)| format!("{name} at {}", show_bytes(*most)))
+        .collect();
+    (!told.is_empty()).then(|| format!("note: output was cut: {}\n", told.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_native_api_become_what_these_clients_have() {
+        let more = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        let said = "work in pieces, or use a server with larger sandboxes (its setting `e2b.profile`)";
+        assert_eq!(instead(more), said);
+        assert_eq!(
+            instead("give the data as a file, in `inputs`"),
+            "give the data as a file, with `files.write`"
+        );
+        assert_eq!(instead("anything else"), "anything else");
+    }
+}
