@@ -8,6 +8,7 @@
 mod baseline;
 mod http;
 mod machine;
+mod policy;
 mod scenarios;
 mod series;
 

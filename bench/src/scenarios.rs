@@ -1,7 +1,7 @@
 //! The scenarios. Each returns rows: what was measured, beside its baseline.
 
 use crate::series::{Row, Series};
-use crate::{baseline, http};
+use crate::{baseline, http, policy};
 use anyhow::{Result, ensure};
 use atoll_core::Limits;
 use atoll_core::{Language, Outcome};
@@ -19,6 +19,7 @@ const NAMES: &[&str] = &[
     "idle_memory",
     "throughput",
     "many_live",
+    "policy",
     "http_first",
     "http_throughput",
     "http_burst",
@@ -50,6 +51,7 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
         "cpu_overhead" => cpu_overhead().await,
         "idle_memory" => idle_memory().await,
         "throughput" => throughput().await,
+        "policy" => aside(policy::review_source).await,
         "http_first" => aside(http::first).await,
         "http_throughput" => aside(http::throughput).await,
         "http_burst" => aside(http::burst).await,
