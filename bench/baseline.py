@@ -1,6 +1,6 @@
 """Baselines in the same interpreter without any wall: a raw fork of the warmed process, and plain loops.
 
-Usage: baseline.py fork CODE COUNT | loop CODE COUNT | cpu. Prints one JSON list of milliseconds.
+Usage: baseline.py fork CODE COUNT | loop CODE COUNT | parse FILE COUNT | cpu. Prints one JSON list of milliseconds.
 """
 
 import json
@@ -44,8 +44,24 @@ def cpu_time():
     return [(time.process_time() - began) * 1000]
 
 
+def parse_times(path, count):
+    import ast
+
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    times = []
+    for _ in range(count):
+        began = time.process_time()
+        ast.parse(source)
+        times.append((time.process_time() - began) * 1000)
+    return times
+
+
 def main():
     kind = sys.argv[1]
+    if kind == "parse":
+        print(json.dumps(parse_times(sys.argv[2], int(sys.argv[3]))))
+        return
     if kind == "cpu":
         print(json.dumps([cpu_time()[0] for _ in range(5)]))
         return

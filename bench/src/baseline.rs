@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use atoll_engine::template::Template;
 use serde_json::json;
+use std::io::Write;
 use std::process::Command;
 use std::time::Instant;
 
@@ -69,6 +70,27 @@ pub(crate) fn cpu(template: &Template) -> Result<Vec<f64>> {
         "/tmp/baseline.py",
         "cpu",
     ]))
+}
+
+/// Milliseconds of processor time of the interpreter's own parser on a source.
+pub(crate) fn parse(template: &Template, source: &str, count: usize) -> Result<Vec<f64>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.py");
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(source.as_bytes())?;
+    let mut command = bwrap(template);
+    command
+        .args(["--ro-bind", script, "/tmp/baseline.py", "--ro-bind"])
+        .arg(file.path())
+        .arg("/tmp/source.py");
+    let words = [
+        &template.interpreter,
+        "-I",
+        "/tmp/baseline.py",
+        "parse",
+        "/tmp/source.py",
+        &count.to_string(),
+    ];
+    read(command.args(words))
 }
 
 /// Milliseconds of whole `bwrap … python -c CODE` processes.

@@ -9,6 +9,7 @@ mod audit;
 mod baseline;
 mod http;
 mod machine;
+mod policy;
 mod scenarios;
 mod series;
 

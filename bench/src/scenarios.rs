@@ -1,7 +1,7 @@
 //! The scenarios. Each returns rows: what was measured, beside its baseline.
 
 use crate::series::{Row, Series};
-use crate::{baseline, http};
+use crate::{baseline, http, policy};
 use anyhow::{Result, ensure};
 use atoll_core::Limits;
 use atoll_core::{Language, Outcome};
@@ -20,6 +20,7 @@ const NAMES: &[&str] = &[
     "throughput",
     "many_live",
     "audit",
+    "policy",
     "http_first",
     "http_throughput",
     "http_burst",
@@ -52,6 +53,7 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
         "idle_memory" => idle_memory().await,
         "throughput" => throughput().await,
         "audit" => crate::audit::run().await,
+        "policy" => aside(policy::review_source).await,
         "http_first" => aside(http::first).await,
         "http_throughput" => aside(http::throughput).await,
         "http_burst" => aside(http::burst).await,

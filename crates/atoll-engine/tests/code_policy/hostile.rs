@@ -121,3 +121,14 @@ fn findings_are_counted_but_not_without_end() {
     let review = strict(&"import os; os.system('x')\n".repeat(20_000), Language::Python);
     assert_eq!((review.findings.len(), review.verdict), (200, Verdict::Deny));
 }
+
+/// Each part of an expression is reckoned once: long chains of ordinary code do not use up what may be reckoned.
+#[test]
+fn long_chains_cost_no_more_than_their_length() {
+    let chain = format!("x = df{}", ".assign(a=1).round()".repeat(400));
+    let calls = format!("y = f{}", "(1)".repeat(800));
+    let filled = (0..100).fold("'a'".to_owned(), |inner, _| format!("'%s' % ({inner},)"));
+    let source = format!("{chain}\n{calls}\nz = {filled}\nimport os\nos.system('x')");
+    let found = review(&source, Language::Python, &load("standard").unwrap().code);
+    assert_eq!(rules(&found), ["process.shell"]);
+}

@@ -5,18 +5,19 @@ use super::names::Names;
 use super::texts;
 use super::value::{Const, MOST_TEXT, Value};
 use ruff_python_ast::{Expr, ExprCall, ExprSubscript, InterpolatedStringElement, Number, Operator, UnaryOp};
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange};
 use std::collections::HashMap;
 
 /// Longer lists are not put together.
 const MOST_ITEMS: usize = 4096;
+const MOST_ARGUMENTS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Folder<'s> {
     pub(super) source: &'s str,
     pub(super) names: Names,
     /// Values of expressions that were looked at, by their place. Off while names are still being collected.
-    pub(super) memo: Option<HashMap<(u32, u32), Value>>,
+    pub(super) memo: Option<HashMap<TextRange, Value>>,
     /// How much may still be reckoned. Then everything is unknown.
     pub(super) budget: usize,
 }
@@ -26,12 +27,13 @@ pub(super) const BUDGET: usize = 1_000_000;
 
 impl Folder<'_> {
     pub(super) fn value(&mut self, expr: &Expr) -> Value {
-        let key = (expr.start().to_u32(), expr.end().to_u32());
-        let kept = matches!(
-            expr,
-            Expr::Attribute(_) | Expr::Call(_) | Expr::BinOp(_) | Expr::Subscript(_) | Expr::FString(_)
-        );
-        if kept && let Some(value) = self.memo.as_ref().and_then(|memo| memo.get(&key)) {
+        let kept = match expr {
+            Expr::Attribute(_) | Expr::Call(_) | Expr::BinOp(_) | Expr::Subscript(_) | Expr::FString(_) => {
+                self.memo.is_some().then(|| expr.range())
+            }
+            _ => None,
+        };
+        if let Some(value) = kept.and_then(|range| self.memo.as_ref()?.get(&range)) {
             return value.clone();
         }
         if self.budget == 0 {
@@ -39,8 +41,8 @@ impl Folder<'_> {
         }
         let value = self.fold(expr);
         self.budget = self.budget.saturating_sub(1 + value.size() / 256);
-        if kept && let Some(memo) = &mut self.memo {
-            memo.insert(key, value.clone());
+        if let (Some(range), Some(memo)) = (kept, &mut self.memo) {
+            memo.insert(range, value.clone());
         }
         value
     }
@@ -71,11 +73,11 @@ impl Folder<'_> {
                 _ => Value::default(),
             },
             Expr::BinOp(binary) => {
-                let (left, right) = (self.value(&binary.left), self.value(&binary.right));
-                if binary.op == Operator::Mod {
-                    return self.percent(&left, &binary.right);
+                let left = self.value(&binary.left);
+                match binary.op {
+                    Operator::Mod => self.percent(&left, &binary.right),
+                    operator => texts::operate(&left, operator, &self.value(&binary.right)),
                 }
-                texts::operate(&left, binary.op, &right)
             }
             Expr::FString(_) => self.f_string(expr),
             Expr::List(list) => self.list(&list.elts),
@@ -241,11 +243,30 @@ impl Folder<'_> {
     }
 
     fn call(&mut self, call: &ExprCall) -> Value {
-        let function = self.value(&call.func);
-        let first = call.arguments.args.first().map(|expr| self.value(expr));
+        // Once each: who looks at a part twice looks at its parts four times.
+        let (owner, function) = match &*call.func {
+            Expr::Attribute(method) => {
+                let owner = self.value(&method.value);
+                let function = self.attribute(&owner, method.attr.as_str());
+                (Some((owner, method.attr.as_str())), function)
+            }
+            other => (None, self.value(other)),
+        };
+        let has_text = owner.as_ref().is_some_and(|(owner, _)| owner.constant.is_some());
+        if function.paths.is_empty() && !has_text {
+            return Value::default();
+        }
+        let arguments: Vec<Value> = call
+            .arguments
+            .args
+            .iter()
+            .take(MOST_ARGUMENTS)
+            .map(|expr| self.value(expr))
+            .collect();
+        let first = arguments.first();
         let mut value = function.then("()");
         for path in &function.paths {
-            match (path.as_str(), &first) {
+            match (path.as_str(), first) {
                 ("builtins.__import__", Some(name)) => {
                     let root = name.whole_text().and_then(|name| name.split('.').next());
                     root.into_iter().for_each(|root| value.add_path(root.to_owned()));
@@ -256,15 +277,9 @@ impl Folder<'_> {
                         .for_each(|name| value.add_path(name.to_owned()));
                 }
                 ("builtins.getattr", Some(object)) => {
-                    let object = object.clone();
-                    let name = call
-                        .arguments
-                        .args
-                        .get(1)
-                        .map(|expr| self.value(expr))
-                        .unwrap_or_default();
-                    if let Some(name) = name.whole_text() {
-                        let found = self.attribute(&object, name);
+                    let name = arguments.get(1).and_then(Value::whole_text);
+                    if let Some(name) = name {
+                        let found = self.attribute(object, name);
                         found.paths.into_iter().for_each(|path| value.add_path(path));
                     }
                 }
@@ -286,19 +301,11 @@ impl Folder<'_> {
                 _ => {}
             }
         }
-        let arguments: Vec<Value> = call
-            .arguments
-            .args
-            .iter()
-            .take(64)
-            .map(|expr| self.value(expr))
-            .collect();
         if let Some(folded) = texts::call(&function, &arguments, call.arguments.args.len()) {
             value.constant = folded.constant;
             value.built = true;
-        } else if let Expr::Attribute(method) = &*call.func {
-            let owner = self.value(&method.value);
-            let folded = texts::method(&owner, method.attr.as_str(), &arguments);
+        } else if let Some((owner, method)) = &owner {
+            let folded = texts::method(owner, method, &arguments);
             value.built |= folded.is_some();
             value.constant = folded.or(value.constant);
         }
