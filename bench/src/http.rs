@@ -264,12 +264,12 @@ pub(crate) fn sdk() -> Result<Vec<Row>> {
 pub(crate) fn load() -> Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
     let server = load::server(home.path(), "python-data", 300, &STEADY)?;
+    let at_rest = Held::by(&server);
     load::round(&server, PANDAS)?;
     let alone = Series::of(times(COUNT, || load::round(&server, PANDAS).map(drop))?).p50();
     let sandbox = create(&server, &server.key, json!({}))?;
     let quiet = Series::of(times(COUNT, || load::run(&server, &sandbox, PLAIN))?).p50();
     load::end(&server, &sandbox)?;
-    let before = Held::by(&server);
     let load = Load {
         live: 200,
         clients: 50,
@@ -280,7 +280,7 @@ pub(crate) fn load() -> Result<Vec<Row>> {
     for failure in seen.failures.iter().take(5) {
         println!("failure: {failure}");
     }
-    load::nothing_is_left(&server, before)?;
+    load::nothing_is_left(&server, at_rest)?;
     let mut rounds = Series::of(seen.rounds);
     rounds.failures = seen.failures.len();
     Ok(vec![

@@ -24,7 +24,9 @@ fn is_up(layer: Layer, layers: &Map<String, Value>, limits: &Limits) -> bool {
         Layer::Namespaces => fact("namespaces")
             .as_array()
             .is_some_and(|own| own.len() == NAMESPACES.len()),
-        Layer::Ids => fact("uid_map").as_str().is_some_and(is_one_id),
+        Layer::Ids => fact("uid_map")
+            .as_str()
+            .is_some_and(|map| is_one_id(map, fact("mode") == "rootless")),
         Layer::Capabilities => fact("capabilities") == "none",
         Layer::NoNewPrivs => fact("no_new_privs") == true,
         Layer::Seccomp => fact("seccomp")["mode"] == "2" && number(&fact("seccomp")["filters"]) >= Some(2),
@@ -38,10 +40,10 @@ fn is_up(layer: Layer, layers: &Map<String, Value>, limits: &Limits) -> bool {
     }
 }
 
-/// The user inside is one user outside, and nobody else exists.
-fn is_one_id(map: &str) -> bool {
+/// The user inside is one user outside, and nobody else exists. An ordinary user's jailer is that user and calls itself 0.
+fn is_one_id(map: &str, rootless: bool) -> bool {
     let words: Vec<&str> = map.split(' ').collect();
-    matches!(words[..], ["1000", outside, "1"] if outside != "0")
+    matches!(words[..], ["1000", outside, "1"] if rootless || outside != "0")
 }
 
 fn mount<'a>(layers: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
@@ -67,7 +69,7 @@ mod tests {
 
     fn whole() -> Value {
         json!({
-            "namespaces": NAMESPACES, "uid_map": "1000 100000 1", "capabilities": "none", "no_new_privs": true,
+            "mode": "root", "namespaces": NAMESPACES, "uid_map": "1000 100000 1", "capabilities": "none", "no_new_privs": true,
             "seccomp": {"mode": "2", "filters": "3"}, "landlock": {"proven": true},
             "rlimits": {"open_files": "1024"}, "cgroups": {"memory_bytes": "1", "processes": "1"},
             "mounts": {"/": "tmpfs ro,nosuid,nodev", "/proc": "proc rw,nosuid,nodev,subset=pid", "/dev/null": "devtmpfs rw,nosuid"},
@@ -88,6 +90,7 @@ mod tests {
         let breaks = [
             ("/namespaces", json!(["user"]), Layer::Namespaces),
             ("/uid_map", json!("0 0 4294967295"), Layer::Ids),
+            ("/uid_map", json!("1000 0 1"), Layer::Ids),
             ("/capabilities", json!("000001ffffffffff"), Layer::Capabilities),
             ("/no_new_privs", json!(false), Layer::NoNewPrivs),
             ("/seccomp/mode", json!("0"), Layer::Seccomp),
@@ -99,6 +102,10 @@ mod tests {
             ("/mounts/~1dev~1null", json!("devtmpfs rw"), Layer::Mounts),
             ("/cgroups", Value::Null, Layer::Cgroups),
         ];
+        let mut rootless = whole();
+        rootless["mode"] = json!("rootless");
+        rootless["uid_map"] = json!("1000 0 1");
+        assert_eq!(missing(&rootless), None);
         for (place, value, layer) in breaks {
             let mut facts = whole();
             *facts.pointer_mut(place).unwrap() = value;

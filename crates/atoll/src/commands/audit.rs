@@ -26,7 +26,22 @@ pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
 }
 
 pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
+    raise_file_size();
     AuditLog::open(AuditOptions::new(home.join("audit"))).map_err(|error| unusable(&error))
+}
+
+/// A segment is longer than what a shell may allow for one file, and the kernel ends who writes more.
+fn raise_file_size() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if setrlimit(Resource::Fsize, unlimited).is_err() {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let current = maximum;
+        setrlimit(Resource::Fsize, Rlimit { current, maximum }).ok();
+    }
 }
 
 fn unusable(error: &AuditError) -> Failure {
