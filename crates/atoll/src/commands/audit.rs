@@ -7,10 +7,10 @@ use super::{home, usable_home};
 use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::Audit;
 use atoll_engine::audit::{
     AuditError, AuditLog, AuditOptions, Digest, Index, Moment, Place, PublicKey, Query, View, ocsf, verify,
 };
+use atoll_engine::{Audit, EngineError, JailError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use std::time::Duration;
 /// How often a log that is followed is looked at.
 const LOOK: Duration = Duration::from_millis(300);
 const PAGE: usize = 500;
+/// More than a segment of the log.
+const LEAST_FILE_BYTES: u64 = 64 << 20;
 
 /// Where commands that run without a server write.
 pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
@@ -26,21 +28,27 @@ pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
 }
 
 pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
-    raise_file_size();
+    check_file_size()?;
     AuditLog::open(AuditOptions::new(home.join("audit"))).map_err(|error| unusable(&error))
 }
 
-/// A segment is longer than what a shell may allow for one file, and the kernel ends who writes more.
-fn raise_file_size() {
+/// The kernel ends who writes more to a file than a shell has allowed: better said before.
+fn check_file_size() -> Result<(), Failure> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let unlimited = Rlimit {
-        current: None,
-        maximum: None,
-    };
-    if setrlimit(Resource::Fsize, unlimited).is_err() {
-        let maximum = getrlimit(Resource::Fsize).maximum;
-        let current = maximum;
-        setrlimit(Resource::Fsize, Rlimit { current, maximum }).ok();
+    let (current, maximum) = (None, None);
+    if setrlimit(Resource::Fsize, Rlimit { current, maximum }).is_ok() {
+        return Ok(());
+    }
+    match getrlimit(Resource::Fsize)
+        .current
+        .filter(|most| *most < LEAST_FILE_BYTES)
+    {
+        None => Ok(()),
+        Some(most) => Err(Failure::of_engine(&EngineError::Jail(JailError::NoWall {
+            layer: "rlimits".to_owned(),
+            message: format!("Atoll was started with a limit of {most} on file size (`ulimit -f`), which is too low"),
+            fix: "start Atoll with higher limits (`ulimit -a` shows them)".to_owned(),
+        }))),
     }
 }
 
