@@ -46,6 +46,28 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
         .or_else(|| of_network(ended))
 }
 
+/// How often the kernel has refused a sandbox something so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusals {
+    pub(crate) oom_kills: u64,
+    pub(crate) processes: u64,
+}
+
+impl Refusals {
+    /// What a command that ran meanwhile has met, if anything.
+    pub(crate) fn hint_of(self, later: Self, limits: &Limits) -> Option<Hint> {
+        let memory = || {
+            let rule = limit_in_words(Outcome::MemoryLimit, limits)?;
+            Some(hint("more memory", &rule, &more_memory(limits)))
+        };
+        match () {
+            () if later.oom_kills > self.oom_kills => memory(),
+            () if later.processes > self.processes => Some(more_processes(limits)),
+            () => None,
+        }
+    }
+}
+
 fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let rule = limit_in_words(ended.outcome, limits)?;
     let (refused, instead) = match ended.outcome {
@@ -99,16 +121,17 @@ fn of_processes(ended: &Ended, limits: &Limits) -> Option<Hint> {
     if ended.refused_processes == 0 && !no_thread && !(no_process && ended.processes_are_full) {
         return None;
     }
+    Some(more_processes(limits))
+}
+
+fn more_processes(limits: &Limits) -> Hint {
     let rule = format!("processes: {}", limits.processes);
-    Some(hint(
+    let has_more = limits.processes < Limits::DATA.processes;
+    hint(
         "another process or thread",
         &rule,
-        &more(
-            "use fewer workers",
-            "processes",
-            limits.processes < Limits::DATA.processes,
-        ),
-    ))
+        &more("use fewer workers", "processes", has_more),
+    )
 }
 
 fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
@@ -325,5 +348,14 @@ mod tests {
             traceback: lines.map(str::to_owned).to_vec(),
         };
         assert_eq!(innermost_line(&error), Some("raise MemoryError"));
+    }
+
+    #[test]
+    fn a_command_hears_of_what_was_refused_while_it_ran() {
+        let at = |oom_kills, processes| Refusals { oom_kills, processes };
+        let told = |later| at(1, 1).hint_of(later, &Limits::SMALL).map(|hint| hint.rule);
+        assert_eq!(told(at(1, 1)), None);
+        assert_eq!(told(at(2, 2)).as_deref(), Some("memory_limit: 512 MiB"));
+        assert_eq!(told(at(1, 2)).as_deref(), Some("processes: 64"));
     }
 }

@@ -40,6 +40,7 @@ pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};
 pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
+pub use hint::Refusals;
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch,

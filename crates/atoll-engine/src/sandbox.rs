@@ -8,6 +8,7 @@ use crate::environment::check_environment;
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::gate::{self, Decision, Judged, Place};
+use crate::hint::Refusals;
 use crate::input::{Input, prepare_inputs};
 use crate::inside::Commands;
 use crate::jail::{Inspected, JailError, JailSandbox};
@@ -328,6 +329,13 @@ impl Walled {
         match self.jail.agent.ask_once(Ask::Freeze { on }).await? {
             (Answer::Done, _) => Ok(()),
             _ => Err(JailError::Agent.into()),
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Refusals {
+        Refusals {
+            oom_kills: self.jail.stats.oom_kills(),
+            processes: self.jail.stats.refused_processes(),
         }
     }
 

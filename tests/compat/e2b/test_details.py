@@ -1,12 +1,14 @@
 """Details that people rely on without thinking of them: default contexts, environments, pictures, lists, metadata, pages."""
 
+import os
 import threading
 import urllib.error
 import urllib.request
 import json
 
 import pytest
-from e2b import FilesystemEventType, FileType, SandboxException, SandboxQuery, SandboxState, TimeoutException
+from e2b import CommandExitException, FilesystemEventType, FileType, SandboxException, SandboxQuery, SandboxState, TimeoutException
+from e2b.sandbox.commands.command_handle import PtySize
 from e2b_code_interpreter import Sandbox
 
 
@@ -142,3 +144,36 @@ def test_nothing_to_write_is_nothing_written(sandbox):
     names = [f"f{n}" for n in range(10)]
     written = sandbox.files.write_files([{"path": name, "data": name} for name in names])
     assert [sandbox.files.read(w.path) for w in written] == names
+
+
+def test_another_user_is_refused_everywhere(sandbox):
+    other = "there is no user 'root' in the sandbox"
+    with pytest.raises(Exception, match=other):
+        sandbox.commands.run("whoami", user="root")
+    with pytest.raises(Exception, match=other):
+        sandbox.pty.create(PtySize(rows=24, cols=80), user="root")
+    with pytest.raises(Exception, match=other):
+        sandbox.files.list("/tmp", user="root")
+    with pytest.raises(Exception, match=other):
+        sandbox.files.write("a", "b", user="root")
+    assert sandbox.commands.run("whoami", user="user").stdout == "user\n"
+
+
+def test_what_the_server_has_not_is_said_in_words(sandbox):
+    with pytest.raises(Exception, match="java.*python"):
+        sandbox.run_code("1", language="java")
+    with pytest.raises(Exception, match="a scratch disk of .* files"):
+        sandbox.commands.run("fallocate -l $(df --output=avail -B1 . | tail -1) all")
+        sandbox.files.write("more", bytes(1 << 20))
+    for path, words in [("/volumes", "no volumes"), ("/v3/templates", "atoll template build"), ("/secrets", "no stored secrets")]:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(os.environ["E2B_API_URL"] + path)
+        assert refused.value.code == 501 and words in json.load(refused.value)["message"]
+
+
+def test_a_command_that_meets_a_limit_says_which(sandbox):
+    sandbox.files.write("many.py", "import os, time\nwhile os.fork(): pass\nos.closerange(0, 3)\ntime.sleep(60)\n")
+    with pytest.raises(CommandExitException) as full:
+        sandbox.commands.run("python many.py")
+    assert "note: refused: another process or thread (processes: " in full.value.stderr
+    assert sandbox.commands.run("echo fine").stderr == ""

@@ -7,6 +7,7 @@ use crate::control::Control;
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::files::SavedFiles;
+use crate::hint::Refusals;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
 use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
@@ -290,6 +291,10 @@ impl Sandbox {
 
     pub(crate) fn cpu_ms(&self) -> Option<u64> {
         self.inner.walled.cpu_ms()
+    }
+
+    pub(crate) fn refusals(&self) -> Refusals {
+        self.inner.walled.refusals()
     }
 
     pub(crate) fn why_lost(&self) -> EndReason {

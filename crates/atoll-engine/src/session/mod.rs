@@ -14,10 +14,11 @@ use crate::control::Control;
 use crate::door::Sandbox;
 use crate::engine::EngineError;
 use crate::execute::Sink;
+use crate::hint::Refusals;
 use crate::inside::{Commands, Watch};
 use crate::jail::lock;
 use crate::sandbox::{Origin, Request};
-use atoll_core::execution::Execution;
+use atoll_core::execution::{Execution, Hint};
 use atoll_core::{EndReason, ExecutionId, Limits, SandboxId};
 use clock::Clock;
 use cpu::Cpu;
@@ -126,6 +127,16 @@ impl Session {
 
     pub fn limits(&self) -> &Limits {
         self.sandbox.limits()
+    }
+
+    /// How often the kernel has refused it something so far.
+    pub fn refusals(&self) -> Refusals {
+        self.sandbox.refusals()
+    }
+
+    /// What was refused since then, in words.
+    pub fn hint_since(&self, before: Refusals) -> Option<Hint> {
+        before.hint_of(self.refusals(), self.limits())
     }
 
     pub fn origin(&self) -> Origin {

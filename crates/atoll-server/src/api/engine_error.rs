@@ -1,6 +1,7 @@
 //! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
 
 use super::{ApiError, ErrorCode};
+use atoll_core::Limits;
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::session::{Refused, SessionError};
 use atoll_engine::{EngineError, InputError, JailError};
@@ -72,6 +73,19 @@ impl From<Refused> for ApiError {
             Refused::IsPaused | Refused::IsRunning | Refused::PausedAlready => {
                 Self::new(ErrorCode::Conflict, refused.to_string())
             }
+        }
+    }
+}
+
+impl ApiError {
+    /// Where there is no room left, how much there was.
+    pub(crate) fn in_limits(self, limits: &Limits) -> Self {
+        match self.code() {
+            ErrorCode::NoRoom => self.hint(format!(
+                "the sandbox has a scratch disk of {} for {} files; remove some, or use a sandbox with a larger one",
+                limits.scratch, limits.scratch_inodes
+            )),
+            _ => self,
         }
     }
 }

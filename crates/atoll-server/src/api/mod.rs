@@ -64,8 +64,15 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
 }
 
 async fn unknown_path(request: Request) -> Response {
-    let error = ApiError::not_found("path").hint("/docs shows what there is");
-    table::spoken(dialect_of(request.uri().path()), error.into_response())
+    let path = request.uri().path();
+    let (dialect, error) = match e2b::lacks(path) {
+        Some(error) => (Dialect::E2bApi, error),
+        None => (
+            dialect_of(path),
+            ApiError::not_found("path").hint("/docs shows what there is"),
+        ),
+    };
+    table::spoken(dialect, error.into_response())
 }
 
 /// A path that nobody has belongs to the dialect whose paths begin like it.

@@ -216,6 +216,12 @@ async fn unknown_paths_and_methods_are_refused_in_the_same_shape() {
         ("/v2/nothing", r#"{"code":404,"message":"#),
         ("/process.Process/Nothing", r#"{"code":"not_found","message":"#),
         ("/contexts/x/nothing", "no such path"),
+        ("/volumes", r#"{"code":501,"message":"there are no volumes"#),
+        (
+            "/v3/templates",
+            r#"{"code":501,"message":"templates are not built over HTTP"#,
+        ),
+        ("/secrets/x", r#"{"code":501,"message":"there are no stored secrets"#),
     ] {
         let body = text(world.get(path).await).await;
         assert!(body.starts_with(start), "{path}: {body}");

@@ -101,6 +101,7 @@ fn strange_files_and_names_are_refused() {
     assert!((400..500).contains(&place.put("?path=/opt/atoll/x", b"x").status));
     let full = place.put("?path=big", &vec![0; 101 << 20]);
     assert_eq!(full.code().unwrap(), "no_room");
+    assert!(full.text().contains("a scratch disk of 100 MiB for"), "{}", full.text());
     assert_eq!(place.get("/stat?path=big").code().unwrap(), "not_found");
 }
 

@@ -1,10 +1,10 @@
 //! `/files`: files of a sandbox, streamed both ways, by token or by a signed address.
 
-use super::E2b;
 use super::connect::invalid;
 use super::route::{ACCESS, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
 use super::unpack::unpacked;
+use super::{E2b, user};
 use crate::api::gentle::Gentle;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
@@ -29,8 +29,6 @@ use tokio_util::io::ReaderStream;
 /// What is read or written at once: large pieces make few turns.
 const PIECE: usize = 1 << 20;
 const METADATA: &str = "x-metadata-";
-/// The one user of every sandbox.
-const USER: &str = "user";
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct FileQuery {
@@ -59,7 +57,7 @@ fn allowed(state: &AppState, headers: &HeaderMap, uri: &Uri, operation: &str) ->
         (Err(error), None) => return Err(error),
         (Err(_), Some(_)) => signed_for(&state.e2b, &query, operation)?,
     };
-    check_user(&query)?;
+    user::check(query.username.as_deref())?;
     Ok(Allowed { session, query })
 }
 
@@ -128,15 +126,6 @@ fn check_expiration(query: &FileQuery) -> Result<(), ApiError> {
     }
 }
 
-fn check_user(query: &FileQuery) -> Result<(), ApiError> {
-    match query.username.as_deref() {
-        None | Some("" | USER) => Ok(()),
-        Some(other) => Err(denied(&format!(
-            "there is no user '{other}' in the sandbox; the one user is '{USER}'"
-        ))),
-    }
-}
-
 fn denied(message: &str) -> ApiError {
     ApiError::new(ErrorCode::Unauthenticated, message)
 }
@@ -180,7 +169,7 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
     match (written, allowed.session.state()) {
         (Ok(entries), _) => Ok(Json(entries.iter().map(told).collect())),
         (Err(_), Life::Ended) => Err(lost()),
-        (Err(error), _) => Err(error),
+        (Err(error), _) => Err(error.in_limits(allowed.session.limits())),
     }
 }
 

@@ -119,7 +119,7 @@ fn language(name: &str) -> Result<Language, Refusal> {
     if ["tslab", "deno"].contains(&name.to_lowercase().as_str()) {
         return Ok(Language::Typescript);
     }
-    Language::read(name).map_err(|unknown| (StatusCode::INTERNAL_SERVER_ERROR, unknown.to_string()))
+    Language::read(name).map_err(|unknown| (StatusCode::BAD_REQUEST, unknown.to_string()))
 }
 
 fn no_context(id: &str) -> Refusal {
@@ -245,7 +245,8 @@ fn refuse(error: &EngineError) -> Refusal {
         EngineError::NoContext(id) => no_context(id),
         EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message.clone()),
         EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-        EngineError::Language(_) | EngineError::NoNode(_) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+        EngineError::Language(_) => (StatusCode::BAD_REQUEST, error.to_string()),
+        EngineError::NoNode(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
         _ => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "the sandbox could not do it".to_owned(),

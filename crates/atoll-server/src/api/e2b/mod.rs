@@ -21,12 +21,13 @@ mod reach;
 mod route;
 mod tokens;
 mod unpack;
+mod user;
 mod waiting;
 mod watchers;
 mod words;
 
-use crate::api::AppState;
 use crate::api::table::{Access, Dialect, Route};
+use crate::api::{ApiError, AppState, ErrorCode};
 use crate::sandboxes::Sandboxes;
 use atoll_core::Limits;
 use atoll_core::service::Scope;
@@ -72,6 +73,23 @@ impl E2b {
 /// Whether a sandbox runs. Says nothing else, so it needs no token.
 async fn health() -> StatusCode {
     StatusCode::NO_CONTENT
+}
+
+/// Parts of E2B's API that this server has not: said in words, where a bare 404 would leave people guessing.
+pub(crate) fn lacks(path: &str) -> Option<ApiError> {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let first = parts.next().unwrap_or_default();
+    let first = match first {
+        "v2" | "v3" => parts.next().unwrap_or_default(),
+        first => first,
+    };
+    let message = match first {
+        "volumes" | "volumecontent" => "there are no volumes on this server; write files into each sandbox",
+        "secrets" => "there are no stored secrets on this server; give variables with `envs`",
+        "templates" => "templates are not built over HTTP; on the server's machine: `atoll template build`",
+        _ => return None,
+    };
+    Some(ApiError::new(ErrorCode::NotSupported, message))
 }
 
 /// Bodies that are taken piece by piece; all others are read whole.

@@ -9,10 +9,11 @@ pub(super) use input::{close_stdin, send_input, stream_input};
 use super::connect::{Item, failed_stream, invalid, one_envelope, stream, unary};
 use super::reach::with_names;
 use super::route::{Inside, word};
+use super::words;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use atoll_engine::session::Session;
-use atoll_engine::{Command, CommandEvent, CommandSpec, Listener};
+use atoll_engine::{Command, CommandEvent, CommandSpec, Listener, Refusals};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -68,10 +69,32 @@ fn short_tag(tag: String) -> Result<String, ApiError> {
 /// What a client listens to.
 struct Followed {
     /// Holds the sandbox while somebody listens.
-    _session: Arc<Session>,
+    session: Arc<Session>,
     listener: Listener,
     /// Set when the command was killed because its time was over.
     late: Arc<AtomicBool>,
+    /// What the sandbox had been refused before.
+    before: Refusals,
+}
+
+impl Followed {
+    fn told(&self, said: CommandEvent) -> Vec<Item> {
+        match said {
+            CommandEvent::End(_) if self.late.load(Ordering::Acquire) => vec![Item::Error(too_late())],
+            CommandEvent::End(_) => self.note().into_iter().chain([said]).map(message).collect(),
+            said => vec![message(said)],
+        }
+    }
+
+    /// Which limit the command has met, for a reader of its stderr.
+    fn note(&self) -> Option<CommandEvent> {
+        let note = words::note(&self.session.hint_since(self.before)?);
+        Some(CommandEvent::Stderr(format!("{note}\n").into_bytes()))
+    }
+}
+
+fn message(said: CommandEvent) -> Item {
+    Item::Message(event(said))
 }
 
 async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Followed, Arc<Command>), ApiError> {
@@ -92,15 +115,17 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
         terminal,
         tag: call.tag.map(short_tag).transpose()?,
     };
+    let before = inside.session.refusals();
     let (command, listener) = inside.sandbox().spawn(spec).await?;
     let late = Arc::new(AtomicBool::new(false));
     if let Some(limit) = limit {
         tokio::spawn(end_in_time(Arc::clone(&command), limit, Arc::clone(&late)));
     }
     let followed = Followed {
-        _session: Arc::clone(&inside.session),
+        session: Arc::clone(&inside.session),
         listener,
         late,
+        before,
     };
     Ok((followed, command))
 }
@@ -147,7 +172,8 @@ pub(super) async fn connect(
     match found {
         Ok(command) => {
             let followed = Followed {
-                _session: inside.session,
+                before: inside.session.refusals(),
+                session: inside.session,
                 listener: command.listen(),
                 late: Arc::default(),
             };
@@ -164,17 +190,16 @@ fn follow(followed: Followed, command: &Command, keepalive: Duration) -> Respons
     let started = futures_util::stream::once(async { Item::Message(start) });
     let said = futures_util::stream::unfold(Some(followed), move |state| async move {
         let mut followed = state?;
-        match tokio::time::timeout(keepalive, followed.listener.next()).await {
-            Err(_) => Some((Item::Message(json!({"event": {"keepalive": {}}})), Some(followed))),
-            Ok(Some(CommandEvent::End(_))) if followed.late.load(Ordering::Acquire) => {
-                Some((Item::Error(too_late()), None))
-            }
-            Ok(Some(CommandEvent::End(end))) => Some((Item::Message(event(CommandEvent::End(end))), None)),
-            Ok(Some(said)) => Some((Item::Message(event(said)), Some(followed))),
-            Ok(None) => Some((Item::Lost, None)),
-        }
+        let next = tokio::time::timeout(keepalive, followed.listener.next()).await;
+        let is_last = matches!(next, Ok(None | Some(CommandEvent::End(_))));
+        let items = match next {
+            Err(_) => vec![Item::Message(json!({"event": {"keepalive": {}}}))],
+            Ok(None) => vec![Item::Lost],
+            Ok(Some(said)) => followed.told(said),
+        };
+        Some((items, (!is_last).then_some(followed)))
     });
-    stream(started.chain(said))
+    stream(started.chain(said.flat_map(futures_util::stream::iter)))
 }
 
 fn event(event: CommandEvent) -> Value {

@@ -1,7 +1,7 @@
 //! Which sandbox a request is for, and whether it may: by header, or by the name of the host.
 
-use super::E2b;
 use super::connect::invalid;
+use super::{E2b, user};
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::{Caller, address};
 use atoll_core::SandboxId;
@@ -57,7 +57,7 @@ pub(super) fn by_access(state: &AppState, parts: &Parts) -> Result<Caller, ApiEr
     let session = named(&state.e2b, &parts.headers)?;
     let shown = word(&parts.headers, ACCESS).unwrap_or_default();
     match state.e2b.tokens.is_access(session.id(), shown) {
-        true => owner(state, &session),
+        true => user::check_headers(&parts.headers).and_then(|()| owner(state, &session)),
         false => Err(unauthorized()),
     }
 }

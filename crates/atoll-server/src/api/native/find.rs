@@ -45,5 +45,5 @@ pub(super) fn ended(reason: EndReason) -> ApiError {
 
 /// What went wrong because the sandbox has ended is told as its end.
 pub(super) fn blame(session: &Session) -> impl Fn(EngineError) -> ApiError + '_ {
-    |error| session.blame(error).into()
+    |error| ApiError::from(session.blame(error)).in_limits(session.limits())
 }
