@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 use crate::http::Lively;
 use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
-use atoll_core::{ContextId, ExecutionId, Language};
+use atoll_core::{ContextId, ExecutionId, Language, SandboxId};
 use atoll_engine::audit::Actor;
 use atoll_engine::session::{Session, SessionError};
 use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
@@ -196,7 +196,9 @@ impl Run {
         if let Some(error) = &execution.error {
             self.said.say(error_line(error, execution.hint.as_ref()));
         }
-        let count = execution.context_id.as_ref().map_or(0, |id| self.e2b.counts.next(id));
+        let lives = |id: &SandboxId| self.e2b.sandboxes.by_id(id).is_some();
+        let next = |context| self.e2b.counts.next(self.session.id(), context, lives);
+        let count = execution.context_id.as_ref().map_or(0, next);
         let said = json!({"type": "number_of_executions", "execution_count": count});
         self.said.say(Own::Line(said));
         self.said.say(Own::Line(json!({"type": "end_of_execution"})));
