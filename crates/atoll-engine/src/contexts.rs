@@ -168,6 +168,7 @@ impl Contexts {
     pub(crate) fn find(&self, choice: &Choice) -> Result<Arc<Slot>, EngineError> {
         match choice {
             Choice::Named(id) => self.named(id),
+            Choice::Default(Language::R) => Err(EngineError::Language(Language::R)),
             Choice::Default(language) => Ok(self.default(*language)),
         }
     }

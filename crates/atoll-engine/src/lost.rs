@@ -5,7 +5,7 @@
 use crate::execute::{Ended, limit_in_words};
 use crate::hint::signal_name;
 use atoll_core::execution::{CodeError, Execution, Hint};
-use atoll_core::{Limits, Outcome};
+use atoll_core::{EndReason, Limits, Outcome};
 
 /// That an interpreter was lost, and whether somebody has heard of it in the one that took its place.
 #[derive(Clone, Debug)]
@@ -35,6 +35,25 @@ pub(crate) fn say_now(execution: &mut Execution, why: &str) {
     match &mut execution.hint {
         Some(hint) => hint.instead = format!("{}; {anew}", hint.instead),
         None => execution.hint = Some(hint(why, anew)),
+    }
+}
+
+/// In the answer of an execution whose sandbox has ended under it.
+pub(crate) fn with_the_sandbox(execution: Execution, reason: EndReason) -> Execution {
+    let error = CodeError {
+        name: "SandboxEnded".into(),
+        value: format!("the sandbox has ended: {reason}"),
+        traceback: Vec::new(),
+    };
+    let hint = Hint {
+        refused: "to run on".into(),
+        rule: format!("the sandbox has ended: {reason}"),
+        instead: "make a new sandbox, with a longer life if it needs one".into(),
+    };
+    Execution {
+        error: Some(error),
+        hint: Some(hint),
+        ..execution
     }
 }
 

@@ -114,8 +114,11 @@ impl Server {
         self.admin_address
     }
 
-    /// Serves until `stop` ends; then new work is refused and running requests get their time.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) {
+    /// Serves until `stop` ends; then new work is refused and running requests get their time, unless what `stop` gives ends first.
+    pub async fn run<H>(self, stop: impl Future<Output = H> + Send + 'static)
+    where
+        H: Future<Output = ()> + Send + 'static,
+    {
         let Self {
             state,
             listener,
@@ -132,18 +135,20 @@ impl Server {
         let admin_app = admin::router(state.clone());
         let admin = tokio::spawn(serve(admin_listener, admin_app, limits, async move {
             admin_stopped.await.ok();
+            std::future::pending()
         }));
-        let ready = state.ready.clone();
+        let (ready, patience) = (state.ready.clone(), state.settings.drain_timeout);
         let stopping = async move {
-            stop.await;
-            tracing::info!("stopping: running requests may end");
+            let hurry = stop.await;
+            tracing::info!("stopping: running requests have up to {patience} to end; a second signal cuts them off");
             ready.set(Ready::Draining);
+            hurry
         };
         // A task: the thread that waits for the whole would have to be woken for each connection.
         let drained = tokio::spawn(serve(listener, api::router(state.clone()), limits, stopping)).await;
         let cut = drained.map_or(0, |drained| drained.cut);
         if cut > 0 {
-            tracing::warn!(cut, "connections were cut when the time to drain was over");
+            tracing::warn!(cut, "connections were cut before their requests had ended");
         }
         warming.abort();
         state.sandboxes.node().stop().await;

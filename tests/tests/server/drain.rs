@@ -36,6 +36,18 @@ fn a_running_request_ends_well_and_new_ones_go_elsewhere() {
 }
 
 #[test]
+fn a_second_signal_ends_the_patience() {
+    let home = tempfile::tempdir().unwrap();
+    let mut server = Server::start(home.path(), &["--drain-timeout", "10min"]).unwrap();
+    let _running = half_sent(&server).unwrap();
+    server.signal(Signal::INT).unwrap();
+    eventually("nobody listens any more", || TcpStream::connect(server.api).is_err()).unwrap();
+    server.signal(Signal::INT).unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert!(server.log().contains("were cut"), "{}", server.log());
+}
+
+#[test]
 fn a_request_that_never_ends_is_cut_when_the_time_is_over() {
     let home = tempfile::tempdir().unwrap();
     let mut server = Server::start(home.path(), &["--drain-timeout", "300ms"]).unwrap();

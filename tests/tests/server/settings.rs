@@ -78,5 +78,10 @@ fn without_auth_only_loopback_is_served_and_it_says_so() {
     let server = Server::start(home.path(), &["--insecure-no-auth"]).unwrap();
     assert_eq!(server.key, "");
     assert!(!home.path().join("first-key").exists());
-    assert_eq!(server.send("GET", "/v1/keys", None).unwrap().status, 200);
+    assert_eq!(server.send("GET", "/v1/sandboxes", None).unwrap().status, 200);
+    // Clients that do not start without a key bring one of their own; keys that stay are not given away.
+    let any = server.send_as(&format!("e2b_{}", "0".repeat(40)), "GET", "/sandboxes", None);
+    assert_eq!(any.unwrap().status, 200);
+    let refused = server.send("POST", "/v1/keys", Some(r#"{"name":"n"}"#)).unwrap();
+    assert_eq!(refused.code().unwrap(), "scope_missing");
 }

@@ -15,7 +15,12 @@ pub enum Rule {
 
 #[derive(Clone, Copy, Debug)]
 enum End {
-    Idle { after: Duration, used: Instant },
+    Idle {
+        after: Duration,
+        used: Instant,
+        /// Not before this, used or not.
+        floor: Instant,
+    },
     At(Instant),
 }
 
@@ -32,7 +37,11 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(rule: Rule, longest: Duration, now: Instant, wall: SystemTime) -> Self {
         let end = match rule {
-            Rule::Idle(after) => End::Idle { after, used: now },
+            Rule::Idle(after) => End::Idle {
+                after,
+                used: now,
+                floor: now,
+            },
             Rule::For(long) => End::At(now + long),
         };
         Self {
@@ -50,7 +59,7 @@ impl Clock {
         }
         let (at, why) = match self.end {
             End::Idle { .. } if busy => return Some((self.last, EndReason::ExpiredLifetime)),
-            End::Idle { after, used } => (used + after, EndReason::ExpiredIdle),
+            End::Idle { after, used, floor } => ((used + after).max(floor), EndReason::ExpiredIdle),
             End::At(at) => (at, EndReason::ExpiredLifetime),
         };
         if at <= self.last {
@@ -82,7 +91,11 @@ impl Clock {
     /// Ends so long from now: sooner or later than it would have.
     pub(crate) fn set(&mut self, long: Duration, now: Instant) {
         self.end = match self.end {
-            End::Idle { .. } => End::Idle { after: long, used: now },
+            End::Idle { .. } => End::Idle {
+                after: long,
+                used: now,
+                floor: now,
+            },
             End::At(_) => End::At(now + long),
         };
         if let Some(stopped) = &mut self.stopped {
@@ -90,12 +103,11 @@ impl Clock {
         }
     }
 
-    /// Ends at least so long from now; never sooner than it would have.
+    /// Ends at least so long from now; never sooner than it would have. While it is paused, its time stands still.
     pub(crate) fn at_least(&mut self, long: Duration, now: Instant) {
-        let ends = self.ends(false).map(|(at, _)| at);
-        if ends.is_none_or(|at| at < now + long) {
-            self.set(long, now);
-        }
+        let at_least = self.stopped.unwrap_or(now) + long;
+        let (End::Idle { floor: end, .. } | End::At(end)) = &mut self.end;
+        *end = at_least.max(*end);
     }
 
     pub(crate) fn stop(&mut self, now: Instant) {
@@ -109,7 +121,10 @@ impl Clock {
         let pause = now.saturating_duration_since(stopped);
         self.last += pause;
         match &mut self.end {
-            End::Idle { used, .. } => *used = now,
+            End::Idle { used, floor, .. } => {
+                *used = now;
+                *floor += pause;
+            }
             End::At(at) => *at += pause,
         }
     }
@@ -161,6 +176,20 @@ mod tests {
         assert_eq!(fixed.ends(false).map(|end| end.0), Some(start));
         fixed.at_least(3 * MINUTE, start);
         assert_eq!(fixed.ends(false).map(|end| end.0), Some(start + 3 * MINUTE));
+    }
+
+    #[test]
+    fn asking_for_at_least_does_not_change_what_idle_means() {
+        let (mut idle, start) = clock(Rule::Idle(20 * MINUTE));
+        idle.at_least(25 * MINUTE, start);
+        assert_eq!(idle.ends(false).map(|end| end.0), Some(start + 25 * MINUTE));
+        idle.at_least(2 * MINUTE, start + 19 * MINUTE);
+        idle.used(start + 19 * MINUTE);
+        assert_eq!(idle.ends(false).map(|end| end.0), Some(start + 39 * MINUTE));
+        idle.stop(start + 20 * MINUTE);
+        idle.at_least(2 * MINUTE, start + 25 * MINUTE);
+        idle.go_on(start + 30 * MINUTE);
+        assert_eq!(idle.ends(false).map(|end| end.0), Some(start + 50 * MINUTE));
     }
 
     #[test]

@@ -17,9 +17,10 @@ use crate::execute::Sink;
 use crate::hint::Refusals;
 use crate::inside::{Commands, Watch};
 use crate::jail::lock;
+use crate::lost;
 use crate::sandbox::{Origin, Request};
 use atoll_core::execution::{Execution, Hint};
-use atoll_core::{EndReason, ExecutionId, Limits, SandboxId};
+use atoll_core::{EndReason, ExecutionId, Limits, Outcome, SandboxId};
 use clock::Clock;
 use cpu::Cpu;
 use held::Held;
@@ -54,6 +55,8 @@ pub struct Session {
     pub created: SystemTime,
     pub events: Arc<EventLog>,
     life: Mutex<Life>,
+    /// Pauses and resumes come one after the other.
+    turning: tokio::sync::Mutex<()>,
     changed: Notify,
     /// Nothing of it is left.
     gone: watch::Sender<bool>,
@@ -80,11 +83,17 @@ pub struct Using<'a>(&'a Session);
 
 impl Drop for Using<'_> {
     fn drop(&mut self) {
-        let mut life = lock(&self.0.life);
-        life.busy -= 1;
-        life.clock.used(Instant::now());
-        drop(life);
-        self.0.changed.notify_one();
+        self.0.end_use();
+    }
+}
+
+/// The same for an answer that outlives its request.
+#[derive(Debug)]
+pub struct LongUse(Arc<Session>);
+
+impl Drop for LongUse {
+    fn drop(&mut self) {
+        self.0.end_use();
     }
 }
 
@@ -111,6 +120,7 @@ impl Session {
             created,
             events: Arc::default(),
             life: Mutex::new(life),
+            turning: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             gone: watch::Sender::new(false),
             held: Held::new(),
@@ -193,11 +203,29 @@ impl Session {
 
     /// Claims the sandbox for one operation, or says why it cannot be used now.
     pub fn begin_use(&self) -> Result<Using<'_>, Refused> {
+        self.count_use()?;
+        Ok(Using(self))
+    }
+
+    pub fn begin_long_use(self: &Arc<Self>) -> Result<LongUse, Refused> {
+        self.count_use()?;
+        Ok(LongUse(Arc::clone(self)))
+    }
+
+    fn count_use(&self) -> Result<(), Refused> {
         let mut life = lock(&self.life);
         life.state = state::step(life.state, Act::Use, life.reason)?;
         life.busy += 1;
         life.clock.used(Instant::now());
-        Ok(Using(self))
+        Ok(())
+    }
+
+    fn end_use(&self) {
+        let mut life = lock(&self.life);
+        life.busy -= 1;
+        life.clock.used(Instant::now());
+        drop(life);
+        self.changed.notify_one();
     }
 
     /// Runs code. The caller keeps the future until its end; to stop, it uses the request's control.
@@ -213,6 +241,7 @@ impl Session {
         life.running.remove(&id);
         let over = self.spec.max_executions.is_some_and(|max| life.executions >= max) && life.running.is_empty();
         drop(life);
+        let done = done.map(|execution| self.told_of_end(execution));
         if let Ok(execution) = &done {
             let outcome = execution.outcome;
             self.events.add(Happening::ExecutionEnded {
@@ -224,6 +253,14 @@ impl Session {
             self.end(EndReason::MaxExecutions);
         }
         done.map_err(|error| self.blame(error))
+    }
+
+    /// Code that was killed because its sandbox has ended: nothing starts anew, and the reason is known.
+    fn told_of_end(&self, execution: Execution) -> Execution {
+        match self.end_reason() {
+            Some((reason, _)) if execution.outcome == Outcome::Killed => lost::with_the_sandbox(execution, reason),
+            _ => execution,
+        }
     }
 
     fn count_execution(&self, id: &ExecutionId, control: &Control) -> Result<(), SessionError> {
@@ -276,8 +313,29 @@ impl Session {
         Ok(())
     }
 
-    /// Stops every process and every clock.
-    pub async fn pause(&self, by: &Actor) -> Result<(), SessionError> {
+    /// Stops every process and every clock. Done to its end, whoever waits for it.
+    pub async fn pause(self: &Arc<Self>, by: &Actor) -> Result<(), SessionError> {
+        let (session, by) = (Arc::clone(self), by.clone());
+        self.whole(async move { session.pause_now(&by).await }).await
+    }
+
+    pub async fn resume(self: &Arc<Self>, by: &Actor) -> Result<(), SessionError> {
+        let (session, by) = (Arc::clone(self), by.clone());
+        self.whole(async move { session.resume_now(&by).await }).await
+    }
+
+    /// A task of its own: half a pause would be a sandbox that runs with its clocks stopped.
+    async fn whole(
+        &self,
+        work: impl Future<Output = Result<(), SessionError>> + Send + 'static,
+    ) -> Result<(), SessionError> {
+        let done = tokio::spawn(work).await;
+        // The task is gone only if the runtime is.
+        done.unwrap_or_else(|_| Err(self.blame(EngineError::Interrupted)))
+    }
+
+    async fn pause_now(&self, by: &Actor) -> Result<(), SessionError> {
+        let _alone = self.turning.lock().await;
         self.turn(Act::Pause)?;
         if let Err(error) = self.sandbox.by(by).freeze(true).await {
             self.turn(Act::Resume)?;
@@ -287,7 +345,8 @@ impl Session {
         Ok(())
     }
 
-    pub async fn resume(&self, by: &Actor) -> Result<(), SessionError> {
+    async fn resume_now(&self, by: &Actor) -> Result<(), SessionError> {
+        let _alone = self.turning.lock().await;
         self.turn(Act::Resume)?;
         self.sandbox
             .by(by)
@@ -347,8 +406,12 @@ impl Session {
     }
 
     async fn time_is_over(&self, at: Instant, reason: EndReason) {
+        // Used since, or made to live longer.
+        if self.next_end().is_none_or(|(end, _)| end > at) {
+            return;
+        }
         let may_pause = self.spec.pause_at_end && !lock(&self.life).clock.is_last(at);
-        if !may_pause || self.pause(&Actor::system()).await.is_err() {
+        if !may_pause || self.pause_now(&Actor::system()).await.is_err() {
             self.end(reason);
         }
     }

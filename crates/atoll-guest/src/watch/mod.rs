@@ -43,7 +43,7 @@ impl Watches {
     pub(crate) fn start(&mut self, ground: &Ground, request: u32, path: &str, recursive: bool) -> Result<(), Refused> {
         if self.all.len() >= MAX_WATCHES {
             return Err(Refused::new(
-                Refusal::Failed,
+                Refusal::NoRoom,
                 format!("more than {MAX_WATCHES} watches at once"),
             ));
         }

@@ -166,7 +166,10 @@ impl ApiError {
             rate: Some(rate),
             ..error
         }
-        .hint("wait as long as Retry-After says, or ask the operator for a higher quota")
+        .hint(format!(
+            "try again in {} s, or ask the operator for a higher quota",
+            rate.reset.max(1)
+        ))
     }
 
     pub(crate) fn quota_of_sandboxes(limit: u64) -> Self {

@@ -10,6 +10,7 @@ mod engine_error;
 mod error;
 mod extract;
 mod gentle;
+mod lent;
 mod meter;
 pub mod native;
 pub mod object;

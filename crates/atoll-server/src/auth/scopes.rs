@@ -19,6 +19,11 @@ impl Scopes {
         Self::of(Scope::ALL)
     }
 
+    pub fn without(mut self, scope: Scope) -> Self {
+        self.0.remove(&scope);
+        self
+    }
+
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
     }

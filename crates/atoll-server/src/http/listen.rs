@@ -47,22 +47,22 @@ pub struct Drained {
     pub cut: usize,
 }
 
-/// Serves until `stop` ends, then drains.
-pub async fn serve(
+/// Serves until `stop` ends, then drains; what `stop` gives ends the patience.
+pub async fn serve<H: Future<Output = ()>>(
     listener: TcpListener,
     app: Router,
     limits: ConnectionLimits,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = H>,
 ) -> Drained {
     let mut stop = std::pin::pin!(stop);
     let (stopping, _) = watch::channel(false);
     let places = Places::new(limits.max_connections);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let mut tasks = JoinSet::new();
-    loop {
+    let hurry = loop {
         let accepted = tokio::select! {
             biased;
-            () = &mut stop => break,
+            hurry = &mut stop => break hurry,
             Some(_) = tasks.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -83,10 +83,10 @@ pub async fn serve(
                 }
             }
         }
-    }
+    };
     drop(listener);
     stopping.send_replace(true);
-    drain(tasks, limits.drain_timeout).await
+    drain(tasks, limits.drain_timeout, hurry).await
 }
 
 async fn accept(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(TcpStream, ConnectionInfo)> {
@@ -117,10 +117,12 @@ async fn refuse(mut stream: TcpStream) {
     tokio::time::timeout(REFUSAL_TIME, say).await.ok();
 }
 
-async fn drain(mut tasks: JoinSet<()>, within: Duration) -> Drained {
+async fn drain(mut tasks: JoinSet<()>, within: Duration, hurry: impl Future<Output = ()>) -> Drained {
     let all = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(within, all).await.is_ok() {
-        return Drained { cut: 0 };
+    tokio::select! {
+        () = all => return Drained { cut: 0 },
+        () = tokio::time::sleep(within) => {}
+        () = hurry => {}
     }
     let cut = tasks.len();
     tasks.shutdown().await;

@@ -23,4 +23,4 @@ pub(crate) use observe::observe;
 pub(crate) use origin::{check_origin, cors};
 pub(crate) use panics::catch_panics;
 pub(crate) use places::Place;
-pub(crate) use revocable::until_revoked;
+pub(crate) use revocable::{until, until_revoked};

@@ -1,8 +1,8 @@
 //! Places for connections. Whoever has shown a valid key or token keeps its place; a stranger has it until it is needed.
 //!
 //! When all places are taken, a newcomer gets that of a stranger: of the address that has most of them, the one that has
-//! been there longest. So connections without a key cannot shut out those with one, who show it at once. Only when nobody
-//! is a stranger is there no place.
+//! been there longest. So connections without a key cannot shut out those with one, who show it at once. One tenant keeps three
+//! quarters of all places at most; what it has beyond is a stranger's. Only when nobody is a stranger is there no place.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +25,8 @@ struct Books {
 #[derive(Debug)]
 struct Held {
     address: IpAddr,
-    known: bool,
+    /// The tenant whose key was shown.
+    known: Option<Arc<str>>,
     leave: Arc<Notify>,
 }
 
@@ -60,7 +61,7 @@ impl Places {
         let leave = Arc::new(Notify::new());
         let newcomer = Held {
             address: network(address),
-            known: false,
+            known: None,
             leave: Arc::clone(&leave),
         };
         books.held.insert(number, newcomer);
@@ -77,10 +78,17 @@ impl Places {
 }
 
 impl Place {
-    /// Its client has shown who it is: the place is its own from now on.
-    pub(crate) fn is_known(&self) {
-        if let Some(held) = self.0.places.lock().held.get_mut(&self.0.number) {
-            held.known = true;
+    /// Its client has shown who it is: the place is its own from now on, unless its tenant has too many.
+    pub(crate) fn is_known(&self, tenant: &Arc<str>) {
+        let places = &self.0.places;
+        let mut books = places.lock();
+        let of_tenant = |held: &&Held| held.known.as_ref() == Some(tenant);
+        let has_room = books.held.values().filter(of_tenant).count() < (places.most * 3).div_ceil(4);
+        if let Some(held) = books.held.get_mut(&self.0.number)
+            && held.known.is_none()
+            && has_room
+        {
+            held.known = Some(Arc::clone(tenant));
         }
     }
 
@@ -100,7 +108,7 @@ impl Drop for Seat {
 impl Books {
     fn most_displaceable(&self) -> Option<u64> {
         let mut of_address: HashMap<IpAddr, (usize, u64)> = HashMap::new();
-        for (number, stranger) in self.held.iter().filter(|(_, held)| !held.known) {
+        for (number, stranger) in self.held.iter().filter(|(_, held)| held.known.is_none()) {
             let (count, _oldest) = of_address.entry(stranger.address).or_insert((0, *number));
             *count += 1;
         }
@@ -137,19 +145,36 @@ mod tests {
         let places = Places::new(3);
         let take = || places.take(from("10.0.0.1"));
         let (known, oldest, other) = (take().unwrap(), take().unwrap(), take().unwrap());
-        known.is_known();
+        known.is_known(&"a".into());
         let newcomer = take().unwrap();
         assert_eq!(
             [&known, &oldest, &other, &newcomer].map(was_displaced),
             [false, true, false, false]
         );
         drop(oldest);
-        newcomer.is_known();
-        other.is_known();
+        newcomer.is_known(&"b".into());
+        other.is_known(&"c".into());
         assert!(take().is_none(), "nobody is a stranger");
         drop(other);
         assert!(take().is_some());
         assert!(take().is_some(), "whose place nobody holds any more is free");
+    }
+
+    #[test]
+    fn one_tenant_does_not_get_all_places() {
+        let places = Places::new(4);
+        let all: Vec<Place> = (0..4).map(|_| places.take(from("10.0.0.1")).unwrap()).collect();
+        for place in &all {
+            place.is_known(&"a".into());
+            place.is_known(&"a".into());
+        }
+        let other = places.take(from("10.0.0.2")).unwrap();
+        other.is_known(&"b".into());
+        assert_eq!(
+            all.iter().map(was_displaced).collect::<Vec<_>>(),
+            [false, false, false, true]
+        );
+        assert!(places.take(from("10.0.0.3")).is_none());
     }
 
     #[test]

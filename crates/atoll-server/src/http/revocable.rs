@@ -1,20 +1,20 @@
-//! Answers that stream: they break off when the key that asked for them is revoked.
+//! Answers that stream: they break off when the key that asked for them is revoked, or something else is over.
 
 use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The key was revoked while the answer was being sent.
+/// What the answer depends on was over while it was being sent.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the key was revoked")]
-pub(super) struct Revoked;
+#[error("the key was revoked, or the sandbox has ended")]
+pub(super) struct Over;
 
 pin_project_lite::pin_project! {
-    struct Revocable {
+    struct Until {
         #[pin]
         inner: axum::body::Body,
-        revoked: Pin<Box<dyn Future<Output = ()> + Send>>,
+        over: Pin<Box<dyn Future<Output = ()> + Send>>,
     }
 }
 
@@ -26,20 +26,25 @@ pub(crate) fn until_revoked(
     if body.size_hint().exact().is_some() {
         return body;
     }
-    axum::body::Body::new(Revocable {
+    until(body, revoked)
+}
+
+/// Any body. What `over` holds is held until the answer is gone.
+pub(crate) fn until(body: axum::body::Body, over: impl Future<Output = ()> + Send + 'static) -> axum::body::Body {
+    axum::body::Body::new(Until {
         inner: body,
-        revoked: Box::pin(revoked),
+        over: Box::pin(over),
     })
 }
 
-impl Body for Revocable {
+impl Body for Until {
     type Data = Bytes;
     type Error = axum::BoxError;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let this = self.project();
-        if this.revoked.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Some(Err(Revoked.into())));
+        if this.over.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Some(Err(Over.into())));
         }
         this.inner
             .poll_frame(cx)

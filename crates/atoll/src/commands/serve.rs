@@ -102,15 +102,20 @@ fn is_journal() -> bool {
     rustix::fs::fstat(rustix::stdio::stdout()).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+/// The first signal, which gives the second.
+fn stop_signal() -> std::io::Result<impl Future<Output = impl Future<Output = ()>>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+    let mut next = async move || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+    };
+    Ok(async move {
+        next().await;
+        async move { next().await }
     })
 }
 

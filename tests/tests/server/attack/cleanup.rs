@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use atoll_tests::census::{Census, instance_of, is_gone};
 use atoll_tests::e2b::{create, read_until};
 use atoll_tests::process::{descendants, eventually};
-use atoll_tests::server::{Server, is_closed};
+use atoll_tests::server::{Server, connect, is_closed};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -111,4 +111,63 @@ fn without_descriptors_the_server_refuses_and_recovers() {
     .unwrap();
     let fine = first.run(&server, "print(6 * 7)").unwrap();
     assert!(fine.body.contains("42"), "{fine:?}");
+}
+
+/// Files of sandboxes with this name that the server has open.
+fn open_files(server: &Server, name: &str) -> usize {
+    let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid()))
+        .into_iter()
+        .flatten();
+    let targets = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains(name)).count()
+}
+
+#[test]
+fn a_slow_download_does_not_keep_a_sandbox_that_was_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let code = "open('/tmp/large-file', 'wb').write(bytes(60 << 20))";
+    sandbox.run(&server, code).unwrap();
+    // Nobody reads from it.
+    let reading = sandbox
+        .begin(&server, "GET", "/files?path=/tmp/large-file", b"")
+        .unwrap();
+    eventually("the file is open", || open_files(&server, "large-file") == 1).unwrap();
+    let ended = server
+        .send("DELETE", &format!("/sandboxes/{}", sandbox.id), None)
+        .unwrap();
+    assert_eq!(ended.status, 204);
+    eventually("the file is let go", || open_files(&server, "large-file") == 0).unwrap();
+    drop(reading);
+}
+
+#[test]
+fn half_a_pause_is_none() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--audit-sync"]).unwrap();
+    for _ in 0..12 {
+        let id = server.sandbox(&json!({})).unwrap();
+        let head = format!(
+            "POST /v1/sandboxes/{id}/pause HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\nContent-Length: 0\r\n\r\n",
+            server.api, server.key
+        );
+        let mut client = connect(server.api).unwrap();
+        std::io::Write::write_all(&mut client, head.as_bytes()).unwrap();
+        drop(client);
+        let state = || {
+            let shown = server.send("GET", &format!("/v1/sandboxes/{id}"), None).unwrap();
+            shown.json().unwrap()["state"].as_str().unwrap_or_default().to_owned()
+        };
+        eventually("it is paused", || state() == "paused").unwrap();
+        let head = format!(
+            "GET /v1/sandboxes/{id}/events HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\n\r\n",
+            server.api, server.key
+        );
+        let mut events = connect(server.api).unwrap();
+        std::io::Write::write_all(&mut events, head.as_bytes()).unwrap();
+        // Said when every process has stopped.
+        read_until(&mut events, "event: paused").unwrap();
+        server.send("DELETE", &format!("/v1/sandboxes/{id}"), None).unwrap();
+    }
 }

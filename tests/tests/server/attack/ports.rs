@@ -1,8 +1,10 @@
-//! Servers inside a sandbox that answer what nobody asked for.
+//! Servers inside a sandbox that answer what nobody asked for, take nothing, or never end.
 
-use atoll_tests::e2b::create;
-use atoll_tests::server::Server;
+use atoll_tests::e2b::{create, read_until};
+use atoll_tests::process::eventually;
+use atoll_tests::server::{Server, connect};
 use serde_json::json;
+use std::io::Write;
 
 #[test]
 fn a_server_inside_that_changes_the_protocol_unasked_is_a_broken_one() {
@@ -23,4 +25,49 @@ threading.Thread(target=serve, daemon=True).start()
     let answer = sandbox.port(&server, 8000, "").unwrap();
     assert_eq!(answer.status, 502, "{answer:?}");
     assert!(answer.body.contains("nobody had asked"), "{answer:?}");
+}
+
+fn descriptors(server: &Server) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", server.pid())).map_or(usize::MAX, Iterator::count)
+}
+
+#[test]
+fn connections_to_a_server_that_takes_nothing_go_with_their_clients() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--read-timeout", "8s"]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let code = "import socket\nlistener = socket.create_server(('127.0.0.1', 8000), backlog=64)";
+    sandbox.run(&server, code).unwrap();
+    let before = descriptors(&server);
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        let mut client = connect(server.api).unwrap();
+        let id = &sandbox.id;
+        let head = format!("POST / HTTP/1.1\r\nHost: 8000-{id}.sbx.localhost\r\nContent-Length: 100000000\r\n\r\n");
+        client.write_all(head.as_bytes()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        while client.write(&[0; 65_536]).is_ok() {}
+        clients.push(client);
+    }
+    // Each of them is one inside as well.
+    eventually("all are passed on", || descriptors(&server) >= before + 16).unwrap();
+    drop(clients);
+    eventually("nothing is kept", || descriptors(&server) <= before + 2).unwrap();
+}
+
+#[test]
+fn a_stream_of_a_port_is_use_of_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let id = server.sandbox(&json!({"idle_ms": 2000})).unwrap();
+    let code = "import socket, threading, time\nlistener = socket.create_server(('127.0.0.1', 8000))\n\
+                def serve():\n    one, _ = listener.accept()\n    one.recv(4096)\n    one.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\n')\n\
+                \x20   for i in range(30):\n        time.sleep(0.1)\n        one.sendall(b'tick')\n    one.sendall(b'over')\n\
+                threading.Thread(target=serve, daemon=True).start()";
+    let run = server.json("POST", &format!("/v1/sandboxes/{id}/run"), &json!({"code": code}));
+    assert_eq!(run.unwrap().status, 200);
+    let mut client = connect(server.api).unwrap();
+    let head = format!("GET / HTTP/1.1\r\nHost: 8000-{id}.sbx.localhost\r\n\r\n");
+    client.write_all(head.as_bytes()).unwrap();
+    read_until(&mut client, "over").unwrap();
 }

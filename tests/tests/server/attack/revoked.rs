@@ -3,8 +3,9 @@
 use atoll_tests::e2b::{create, key_of, read_until};
 use atoll_tests::process::eventually;
 use atoll_tests::run_command;
-use atoll_tests::server::{Server, is_closed};
+use atoll_tests::server::{Server, connect, is_closed};
 use serde_json::json;
+use std::io::Write;
 
 #[test]
 fn a_revoked_key_loses_its_streams_and_tokens_and_the_tenant_keeps_its_sandbox() {
@@ -79,6 +80,30 @@ fn ports_of_a_revoked_keys_sandbox_are_closed_and_do_not_wake_it() {
     .unwrap();
     let refused = asleep.port(&server, 8000, "").unwrap();
     assert_eq!(refused.status, 502, "{refused:?}");
+    let refused = asleep.run(&server, "1").unwrap();
+    assert!(refused.status >= 400, "{refused:?}");
     let shown = server.send_as(&kept, "GET", &format!("/sandboxes/{}", asleep.id), None);
     assert_eq!(shown.unwrap().json().unwrap()["state"], "paused");
+}
+
+#[test]
+fn a_stream_of_a_port_ends_with_the_key() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let (leaked, id) = key_of(&server, "team", &[]).unwrap();
+    let sandbox = create(&server, &leaked, json!({})).unwrap();
+    let endless = SERVE
+        .replace("self.send_header('Content-Length', '6')", "pass")
+        .replace(
+            "self.wfile.write(b'inside')",
+            "self.wfile.write(b'inside'); threading.Event().wait()",
+        );
+    sandbox.run(&server, &endless).unwrap();
+    let mut client = connect(server.api).unwrap();
+    let head = format!("GET / HTTP/1.1\r\nHost: 8000-{}.sbx.localhost\r\n\r\n", sandbox.id);
+    client.write_all(head.as_bytes()).unwrap();
+    read_until(&mut client, "inside").unwrap();
+    let revoked = run_command(server.atoll().args(["keys", "revoke", &id])).unwrap();
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    assert!(is_closed(&mut client), "the stream goes on");
 }

@@ -88,3 +88,20 @@ fn a_token_opens_its_own_sandbox_only() {
         assert_eq!(right.status, 200, "{path}: {right:?}");
     }
 }
+
+#[test]
+fn a_key_that_may_only_read_gets_no_token_that_runs_code() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let (runs, _) = key_of(&server, "team", &["--scope", "run,read"]).unwrap();
+    let (reads, _) = key_of(&server, "team", &["--scope", "read"]).unwrap();
+    let sandbox = create(&server, &runs, json!({})).unwrap();
+    let shown = |key: &str| {
+        let answer = server.send_as(key, "GET", &format!("/sandboxes/{}", sandbox.id), None);
+        answer.unwrap().json().unwrap()
+    };
+    assert_eq!(shown(&runs)["envdAccessToken"], json!(sandbox.token));
+    let seen = shown(&reads);
+    assert_eq!(seen["sandboxID"], json!(sandbox.id));
+    assert!(!seen.to_string().contains(&sandbox.token), "{seen}");
+}

@@ -65,6 +65,27 @@ fn a_sandbox_is_made_used_paused_and_ended_with_a_reason() {
 }
 
 #[test]
+fn code_whose_sandbox_ends_under_it_hears_why() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let id = server.sandbox(&json!({"lifetime_ms": 3000})).unwrap();
+    let code = json!({"code": "print('begun', flush=True)\nwhile True: pass"});
+    let run = server.json("POST", &format!("/v1/sandboxes/{id}/run"), &code).unwrap();
+    let told = run.json().unwrap();
+    assert_eq!(
+        (&told["outcome"], &told["stdout"]),
+        (&json!("killed"), &json!("begun\n")),
+        "{told}"
+    );
+    let why = "the sandbox has ended: expired_lifetime";
+    assert_eq!(
+        told["error"],
+        json!({"name": "SandboxEnded", "value": why, "traceback": []})
+    );
+    assert_eq!(told["hint"]["rule"], why);
+}
+
+#[test]
 fn ends_have_reasons_and_the_reason_outlives_the_server() {
     let home = tempfile::tempdir().unwrap();
     let mut server = Server::start(home.path(), &[]).unwrap();

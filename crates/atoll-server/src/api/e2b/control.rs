@@ -10,6 +10,7 @@ use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
 use atoll_core::EndReason;
+use atoll_core::service::Scope;
 use atoll_engine::session::{Refused, Session, SessionError, State};
 use axum::Json;
 use axum::body::Bytes;
@@ -115,7 +116,10 @@ pub(super) async fn info(
 ) -> Result<Json<Value>, ApiError> {
     let session = state.e2b.own(&caller, &name)?;
     let mut detail = state.e2b.detail(&session);
-    detail["envdAccessToken"] = json!(state.e2b.tokens.access(session.id()));
+    // The token runs code: it is for those who may.
+    if caller.require(Scope::Run).is_ok() {
+        detail["envdAccessToken"] = json!(state.e2b.tokens.access(session.id()));
+    }
     detail["domain"] = json!(state.e2b.domain);
     detail["allowInternetAccess"] = json!(false);
     let on_timeout = if session.spec.pause_at_end { "pause" } else { "kill" };
@@ -208,7 +212,7 @@ pub(super) async fn old_resume(
     Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
 }
 
-async fn resume(caller: &Caller, session: &Session, name: &str) -> Result<(), ApiError> {
+async fn resume(caller: &Caller, session: &Arc<Session>, name: &str) -> Result<(), ApiError> {
     match session.resume(&caller.actor()).await {
         Ok(()) => Ok(()),
         Err(error) => Err(turn_refused(&error, name)),

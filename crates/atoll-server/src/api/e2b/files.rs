@@ -6,6 +6,7 @@ use super::tokens::Signed;
 use super::unpack::unpacked;
 use super::{E2b, user};
 use crate::api::gentle::Gentle;
+use crate::api::lent::lend;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
@@ -23,11 +24,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tokio::io::AsyncReadExt;
-use tokio_util::io::ReaderStream;
 
-/// What is read or written at once: large pieces make few turns.
-const PIECE: usize = 1 << 20;
 const METADATA: &str = "x-metadata-";
 
 #[derive(Debug, Default, Deserialize)]
@@ -138,11 +135,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     let _using = allowed.session.begin_use()?;
     let open = allowed.session.by(&whose.actor()).read(&path).await?;
     let size = open.size;
-    let mut file = tokio::fs::File::from_std(open.file);
-    file.set_max_buf_size(PIECE);
-    // Not more than was promised, if it grows meanwhile.
-    let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
-    let body = Body::from_stream(pieces);
+    let body = lend(&allowed.session, open.file, size);
     let name = open.path.rsplit('/').next().unwrap_or_default();
     let disposition = format!(
         "inline; filename*=utf-8''{}",

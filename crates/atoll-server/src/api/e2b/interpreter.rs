@@ -228,7 +228,8 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
         .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
     let sandbox = inside.sandbox();
     if let Some(cwd) = &call.cwd {
-        make_place(&sandbox, cwd).await.map_err(|error| refuse(&error))?;
+        let made = make_place(&sandbox, cwd).await.map_err(|error| refuse(&error));
+        made.map_err(|(status, why)| (status, format!("the directory of the context cannot be made: {why}")))?;
     }
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok(Json(told(&made.map_err(|error| refuse(&error))?)))

@@ -11,6 +11,7 @@ mod create;
 pub(crate) mod error;
 mod files;
 mod filesystem;
+mod inner;
 mod interpreter;
 mod lines;
 mod list;

@@ -1,19 +1,21 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
-use super::E2b;
+use super::inner::{Inner, Tied};
 use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running, stranger};
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
-use crate::auth::SecretKey;
-use crate::http::Place;
+use crate::auth::{Caller, SecretKey};
+use crate::http::{Place, until};
 use atoll_core::wire::agent::Refusal;
+use atoll_engine::session::{LongUse, Session};
 use atoll_engine::{EngineError, JailError};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use std::sync::Arc;
 
 /// Meant for the next hop only.
 const HOPS: [HeaderName; 6] = [
@@ -37,14 +39,15 @@ pub(crate) async fn by_host(State(state): State<AppState>, request: Request, nex
     }
     match named {
         Some((port, name)) => {
-            let forwarded = forward(&state.e2b, port, &name, request).await;
+            let forwarded = forward(&state, port, &name, request).await;
             forwarded.unwrap_or_else(|error| super::error::render_port(&error, &name, port))
         }
         None => next.run(request).await,
     }
 }
 
-async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
+async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
+    let e2b = &state.e2b;
     let session = running(e2b, name).ok_or_else(lost)?;
     if !e2b.may_reach(session.id(), request.headers()) {
         let message = "the sandbox is not open to everybody; show its traffic access token";
@@ -52,23 +55,29 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
     }
     let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
     e2b.sandboxes.check_day(&owner)?;
-    let meter = Meter::new(&e2b.sandboxes, owner);
-    let _using = session.begin_use().map_err(|_| lost())?;
+    let meter = Meter::new(&e2b.sandboxes, owner.clone());
+    let using = session.begin_long_use().map_err(|_| lost())?;
     let by = stranger(&session, request.extensions());
     let stream = session.by(&by).connect(port).await.map_err(|error| closed(&error))?;
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
     // Simple servers look for `Host` and `Content-Length` as they are written everywhere.
     let mut speaks = hyper::client::conn::http1::Builder::new();
     speaks.title_case_headers(true);
-    let (mut sender, connection) = speaks.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    tokio::spawn(connection.with_upgrades());
+    let inner = Inner::new(stream, state.settings.read_timeout.duration());
+    let (mut sender, connection) = speaks.handshake(TokioIo::new(inner)).await.map_err(broken)?;
+    let carried = Carried {
+        _connection: Tied::spawn(async move { drop(connection.with_upgrades().await) }),
+        _using: using,
+        owner,
+        session,
+    };
     let upgrade = request
         .headers()
         .get(header::UPGRADE)
         .is_some()
         .then(|| hyper::upgrade::on(&mut request));
     clean(&mut request, upgrade.is_some());
-    if let Some(host) = e2b.reach.of(session.id()).host {
+    if let Some(host) = e2b.reach.of(carried.session.id()).host {
         mask(&mut request, &host, port);
     }
     let place = request.extensions().get::<Place>().cloned();
@@ -77,9 +86,29 @@ async fn forward(e2b: &E2b, port: u16, name: &str, mut request: Request) -> Resu
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);
-        tokio::spawn(join(ours, theirs, place, meter.clone()));
+        tokio::spawn(join(ours, theirs, place, meter, carried));
+        return Ok(answer.map(Body::new));
     }
-    Ok(meter.answer(answer.map(Body::new)))
+    let answer = answer.map(|body| until(Body::new(body), carried.over()));
+    Ok(meter.answer(answer))
+}
+
+/// What an exchange with a server inside holds: the connection, and the sandbox as one that is used.
+struct Carried {
+    _connection: Tied,
+    _using: LongUse,
+    owner: Caller,
+    session: Arc<Session>,
+}
+
+impl Carried {
+    /// Nobody reaches a sandbox whose maker's key was revoked, nor one that is gone.
+    async fn over(self) {
+        tokio::select! {
+            () = self.owner.revoked() => {}
+            () = self.session.gone() => {}
+        }
+    }
 }
 
 /// A client that did not ask could not read what comes.
@@ -91,6 +120,9 @@ fn unasked() -> ApiError {
 /// What is only between the client and us stays here, most of all keys.
 fn clean(request: &mut Request, upgrade: bool) {
     let headers = request.headers_mut();
+    for name in named_by_connection(headers) {
+        headers.remove(name);
+    }
     for name in HOPS.iter().filter(|name| !(upgrade && **name == header::CONNECTION)) {
         headers.remove(name);
     }
@@ -116,6 +148,18 @@ fn clean(request: &mut Request, upgrade: bool) {
     }
 }
 
+/// Headers that the client means for us only. An upgrade is for the server inside.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(header::CONNECTION).iter();
+    let words = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','));
+    words
+        .filter_map(|word| HeaderName::try_from(word.trim()).ok())
+        .filter(|name| *name != header::UPGRADE)
+        .collect()
+}
+
 /// The host under which the server inside wants to be known.
 fn mask(request: &mut Request, host: &str, port: u16) {
     if let Ok(host) = HeaderValue::from_str(&host.replace("${PORT}", &port.to_string())) {
@@ -124,7 +168,7 @@ fn mask(request: &mut Request, host: &str, port: u16) {
 }
 
 /// A WebSocket: from now on bytes go through, for as long as the connection has its place.
-async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: Meter) {
+async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: Meter, carried: Carried) {
     if let (Ok(ours), Ok(theirs)) = (ours.await, theirs.await) {
         let displaced = async {
             match &place {
@@ -135,6 +179,7 @@ async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: M
         tokio::select! {
             _ = meter.join(TokioIo::new(ours), TokioIo::new(theirs)) => {}
             () = displaced => {}
+            () = carried.over() => {}
         }
     }
 }

@@ -56,8 +56,11 @@ impl Reaches {
 impl E2b {
     /// Whether a request may go to a server inside. Nobody reaches one whose maker's key was revoked.
     pub(super) fn may_reach(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
-        let revoked = self.sandboxes.owner(id).is_some_and(|owner| owner.is_revoked());
-        !revoked && (self.reach.of(id).public || self.shows_token(id, headers))
+        !self.is_revoked(id) && (self.reach.of(id).public || self.shows_token(id, headers))
+    }
+
+    fn is_revoked(&self, id: &SandboxId) -> bool {
+        self.sandboxes.owner(id).is_some_and(|owner| owner.is_revoked())
     }
 
     fn shows_token(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
@@ -71,7 +74,7 @@ impl E2b {
         let Some(session) = self.sleeper(headers) else { return };
         let may = match port_inside {
             true => self.may_reach(session.id(), headers),
-            false => self.shows_token(session.id(), headers),
+            false => !self.is_revoked(session.id()) && self.shows_token(session.id(), headers),
         };
         if may && self.sandboxes.check_day_of(session.id()).is_ok() {
             let by = stranger(&session, extensions);

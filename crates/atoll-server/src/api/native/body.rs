@@ -5,7 +5,8 @@ use crate::api::budget::Hold;
 use crate::api::extract::{body_error, parse, read_json};
 use crate::api::gentle::{Gentle, Progress, TooMuch};
 use crate::api::object::Object;
-use crate::api::{ApiError, AppState, ErrorCode};
+use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::auth::Caller;
 use crate::spool::Folder;
 use atoll_engine::{Input, InputError, check_distinct};
 use axum::body::Body;
@@ -16,6 +17,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt;
+
+/// So many times what one request may have is kept of all requests of a tenant.
+const AT_ONCE: u64 = 4;
 
 /// A request with its inputs on disk.
 #[derive(Debug)]
@@ -55,8 +59,14 @@ impl WithInputs for SandboxRequest {
 }
 
 /// Reads either kind. Files go to disk as they come.
-pub(super) async fn read<T: WithInputs>(state: &AppState, request: Request) -> Result<Call<T>, ApiError> {
-    let folder = state.spool.folder().map_err(|error| ApiError::caused_by(&error))?;
+pub(super) async fn read<T: WithInputs>(
+    state: &AppState,
+    caller: &Caller,
+    request: Request,
+) -> Result<Call<T>, ApiError> {
+    state.sandboxes.check_day(caller)?;
+    let folder = state.spool.folder(&caller.tenant);
+    let folder = folder.map_err(|error| ApiError::caused_by(&error))?;
     let mut reading = Reading {
         state,
         call: Call {
@@ -69,6 +79,7 @@ pub(super) async fn read<T: WithInputs>(state: &AppState, request: Request) -> R
         code: None,
         hold: request.extensions().get::<Hold>().cloned(),
         text_bytes: 0,
+        meter: Meter::new(&state.sandboxes, caller.clone()),
     };
     let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if kind.is_some_and(|kind| kind.to_ascii_lowercase().starts_with("multipart/form-data")) {
@@ -90,6 +101,8 @@ struct Reading<'a, T> {
     hold: Option<Hold>,
     /// Of the parts that are no files.
     text_bytes: usize,
+    /// Counts inputs as they come, also those of a request that breaks off.
+    meter: Meter,
 }
 
 impl<T: WithInputs> Reading<'_, T> {
@@ -188,12 +201,20 @@ impl<T: WithInputs> Reading<'_, T> {
 
     async fn write(&mut self, target: &mut tokio::fs::File, bytes: &[u8]) -> Result<(), ApiError> {
         let most = self.state.settings.max_input_bytes;
+        self.meter.came(bytes.len());
         self.call.bytes += bytes.len() as u64;
         if self.call.bytes > most.get() {
             let message = format!("the inputs are larger than {most} together");
             return Err(
                 ApiError::new(ErrorCode::BodyTooLarge, message).hint("the setting max_input_bytes raises the limit")
             );
+        }
+        let together = most.get().saturating_mul(AT_ONCE);
+        if !self.call.folder.keep(bytes.len() as u64, together) {
+            let message = "the inputs of your requests that are under way are too large together";
+            return Err(ApiError::new(ErrorCode::AtCapacity, message)
+                .hint("send fewer at once")
+                .retry(5));
         }
         target.write_all(bytes).await.map_err(|error| no_room(&error))
     }

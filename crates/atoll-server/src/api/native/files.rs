@@ -4,6 +4,7 @@ use super::Refusals;
 use super::find::{blame, live};
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
+use crate::api::lent::lend;
 use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query};
 use crate::auth::Caller;
 use atoll_engine::Upload;
@@ -15,12 +16,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use tokio::io::AsyncReadExt;
-use tokio_util::io::ReaderStream;
 use utoipa::IntoParams;
 
-/// What is read at once: large pieces make few turns.
-const PIECE: usize = 1 << 20;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -51,15 +48,11 @@ pub(crate) async fn read(
         .await
         .map_err(blame(&session))?;
     let size = open.size;
-    let mut file = tokio::fs::File::from_std(open.file);
-    file.set_max_buf_size(PIECE);
-    // Not more than was promised, if it grows meanwhile.
-    let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),
     ];
-    let body = Body::from_stream(pieces);
+    let body = lend(&session, open.file, size);
     Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
 }
 
@@ -86,6 +79,11 @@ pub(crate) async fn write(
     {
         let message = "a packed body is not taken here";
         return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("send the file as it is"));
+    }
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/")) {
+        let message = "the body is the file itself, not a form";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("with curl: --data-binary @FILE"));
     }
     let _using = session.begin_use()?;
     let sandbox = session.by(&caller.actor());

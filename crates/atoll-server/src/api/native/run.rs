@@ -33,11 +33,8 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
     state.sandboxes.check_day(&caller)?;
     let events = sse::is_wanted(request.headers());
     let Call {
-        call,
-        inputs,
-        bytes,
-        folder,
-    } = read::<RunRequest>(&state, request).await?;
+        call, inputs, folder, ..
+    } = read::<RunRequest>(&state, &caller, request).await?;
     let code = checked_code(call.code)?;
     let language = language(call.language.as_deref())?;
     let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
@@ -46,7 +43,6 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         once: true,
         ..place.wish(&state, checked_env(call.env)?)
     };
-    state.sandboxes.moved(&caller, bytes, 0);
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
         state: state.clone(),

@@ -31,11 +31,8 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     state.sandboxes.check_day(&caller)?;
     let Call {
-        call,
-        inputs,
-        bytes,
-        folder,
-    } = read::<SandboxRequest>(&state, request).await?;
+        call, inputs, folder, ..
+    } = read::<SandboxRequest>(&state, &caller, request).await?;
     let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
     let idle = lifetime(&state, call.idle_ms)?;
     let wish = Wish {
@@ -47,7 +44,6 @@ pub(crate) async fn create(
         max_executions: checked_count(call.max_executions)?,
         ..place.wish(&state, checked_env(call.env)?)
     };
-    state.sandboxes.moved(&caller, bytes, 0);
     let made = state.sandboxes.create(&caller, wish).await?;
     // The sandbox has them now.
     drop(folder);
