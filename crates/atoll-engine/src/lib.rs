@@ -32,7 +32,7 @@ mod stat;
 pub mod template;
 mod trial;
 
-pub use atoll_jail::plan::{Layer, Rotation, Wall, Walls};
+pub use atoll_jail::plan::{HostFacts, Layer, Rotation, Wall, Walls};
 pub use contexts::ContextInfo;
 pub use control::Control;
 pub use door::{Audit, Door, Sandbox, Ticket, Upload};

@@ -18,7 +18,7 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Build, list, show and remove templates
     Template(TemplateArgs),
-    /// Show what this machine can do, layer by layer
+    /// Show what this machine can do, layer by layer; with --attack, whether the walls hold
     Doctor(DoctorArgs),
     /// Serve the API
     Serve(ServeArgs),
@@ -170,6 +170,19 @@ pub(crate) enum TemplateCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
+    /// Try to leave a sandbox of this very install, and tell what became of each try; exit code 0 if all stayed inside, 5 for a
+    /// breach, 1 for what could not be shown
+    #[arg(long)]
+    pub(crate) attack: bool,
+    /// The tier to attack; jail is the only one today
+    #[arg(long, requires = "attack", default_value = "jail")]
+    pub(crate) tier: String,
+    /// The template to attack [default: python-data]
+    #[arg(long, requires = "attack")]
+    pub(crate) template: Option<String>,
+    /// Where the report is written; JSON if the name ends in .json, else Markdown [default: atoll-attack-TIME.md]
+    #[arg(long, requires = "attack", value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

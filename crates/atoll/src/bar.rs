@@ -80,7 +80,7 @@ fn stop_on_signals(stop: Stop) {
     });
 }
 
-async fn any_signal() -> std::io::Result<()> {
+pub(crate) async fn any_signal() -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;

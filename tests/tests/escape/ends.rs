@@ -1,20 +1,15 @@
-//! However a sandbox ends, nothing of it is left on the host.
+//! However a sandbox ends, nothing of it is left on the host: cases that are not shipped. The shipped ones are in `atoll-attack`.
 
 use crate::lab::{engine_without, host_id, processes_of, shown};
-use crate::probe::cases;
-use anyhow::{Context, Result, ensure};
-use atoll_core::quantity::WallMillis;
-use atoll_core::{Limits, Outcome};
-use atoll_engine::{Engine, Sandbox, SandboxSpec};
+use crate::probe::{cases, shipped};
+use anyhow::{Result, ensure};
+use atoll_attack::ends::{self as shipped, DAEMONS};
+use atoll_core::Outcome;
+use atoll_engine::{Engine, Sandbox};
 use atoll_tests::{process, python, stop};
-use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Daemons that ignore every signal they can, in sessions of their own.
-const DAEMONS: &str = "import os,signal,time\n\
-    for n in range(5):\n    if os.fork()==0:\n        os.setsid()\n        if os.fork()==0:\n            for s in range(1,65):\n                try: signal.signal(s,signal.SIG_IGN)\n                except (OSError,ValueError): pass\n            time.sleep(300)\n        os._exit(0)\n    os.wait()\n1";
 
 async fn with_daemons() -> Result<(Arc<Engine>, Sandbox, u32)> {
     let engine = engine_without(&[]).await?;
@@ -26,31 +21,19 @@ async fn with_daemons() -> Result<(Arc<Engine>, Sandbox, u32)> {
     Ok((engine, sandbox, id))
 }
 
-/// The same daemons as plain processes of the host, told by a word of their own. Their leader is killed.
-fn left_by_a_plain_leader(word: &str) -> Result<Vec<i32>> {
-    let code = format!("{DAEMONS}\nprint('up', flush=True)\ntime.sleep(300)");
-    let mut leader = Command::new("python3")
-        .args(["-I", "-c", &code, word])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut up = [0; 3];
-    leader.stdout.take().context("a pipe")?.read_exact(&mut up)?;
-    leader.kill()?;
-    leader.wait()?;
-    let left: Vec<i32> = process::all()
-        .into_iter()
-        .filter(|process| process.command().contains(word))
-        .filter_map(|process| i32::try_from(process.pid).ok())
-        .collect();
-    left.iter().try_for_each(|pid| kill(*pid))?;
-    Ok(left)
-}
-
-/// What every end of a sandbox is compared with: without a pid namespace the daemons outlive their leader.
+/// The same daemons as plain processes of the host, told by a word of their own: how many outlive their leader.
 fn plain_daemons_stay() -> Result<()> {
-    let left = left_by_a_plain_leader(&format!("daemons-of-{}", std::process::id()))?;
-    ensure!(left.len() == 5, "the control did not breach: {left:?}");
+    let word = format!("daemons-of-{}", std::process::id());
+    let led = Command::new("python3")
+        .args(["-I", "-c", DAEMONS, &word])
+        .stdin(Stdio::null())
+        .status()?;
+    let left = process::all()
+        .into_iter()
+        .filter(|process| process.command().contains(&word));
+    let left: Vec<i32> = left.filter_map(|process| i32::try_from(process.pid).ok()).collect();
+    left.iter().try_for_each(|pid| kill(*pid))?;
+    ensure!(led.success() && left.len() == 5, "the control did not breach: {left:?}");
     Ok(())
 }
 
@@ -73,35 +56,6 @@ const DEEP: &str = "import os,fcntl\nos.chdir('BASE')\nfor i in range(3000): ope
     os.chdir('BASE')\nn >= 3000";
 
 cases! { CASES:
-    c_end {
-        id: "C03",
-        claim: "When a sandbox is ended, all of its processes are gone",
-        expected: "none is left when `end` returns",
-        oracle: "the host's process list, by the sandbox's own id",
-        twin: "the code that started them ran to its end, and they were all there",
-        control: "the same daemons without a pid namespace outlive the kill of their leader (plain processes of the test, ended by number)",
-    } {
-        let (engine, sandbox, id) = with_daemons().await?;
-        sandbox.end().await?;
-        ensure!(gone_within(id, Duration::from_millis(200)).await, "left: {:?}", processes_of(id));
-        stop(engine).await?;
-        plain_daemons_stay()?;
-    }
-    c_jailer_killed {
-        id: "C01",
-        claim: "When the jailer is killed, every sandbox of it ends",
-        expected: "no process is left within two seconds",
-        oracle: "the host's process list, by the sandbox's own id",
-        twin: "the code that started them ran to its end, and they were all there",
-        control: "the same daemons without a pid namespace outlive the kill of their leader (plain processes of the test, ended by number)",
-    } {
-        let (engine, sandbox, id) = with_daemons().await?;
-        kill(i32::try_from(engine.jailer_pid())?)?;
-        ensure!(gone_within(id, Duration::from_secs(2)).await, "left: {:?}", processes_of(id));
-        sandbox.end().await.ok();
-        stop(engine).await?;
-        plain_daemons_stay()?;
-    }
     c_init_killed {
         id: "C02",
         claim: "When PID 1 of a sandbox is killed in the middle of a run, the run ends and nothing goes on",
@@ -149,44 +103,11 @@ cases! { CASES:
         // Deeper than a path can name: only a walk by descriptors gets rid of it.
         Command::new("rm").arg("-rf").arg(dir.path()).status()?;
     }
-    r19_background {
-        id: "R19",
-        claim: "Threads and processes left after a result end with the sandbox and disturb no later result",
-        expected: "a later execution shows only its own output; after the end nothing is left",
-        oracle: "the host's process list, by the sandbox's own id",
-        twin: "the background process lives on between two executions; the next one computes",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of the test, ended by number)",
-    } {
-        let engine = engine_without(&[]).await?;
-        let mut sandbox = atoll_tests::sandbox(&engine).await?;
-        let first = python(&mut sandbox, "import subprocess,threading,time\np=subprocess.Popen(['sleep','300'])\nthreading.Thread(target=lambda: time.sleep(300),daemon=True).start()\n1").await?;
-        let id = host_id(&first)?;
-        ensure!(shown(&python(&mut sandbox, "p.poll() is None").await?) == "True", "the twin is dead");
-        ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42");
-        sandbox.end().await?;
-        ensure!(gone_within(id, Duration::from_millis(200)).await, "left: {:?}", processes_of(id));
-        stop(engine).await?;
-        plain_daemons_stay()?;
-    }
-    c05_deadline {
-        id: "C05",
-        claim: "A context that is killed at its deadline takes its children along at the latest with the sandbox",
-        expected: "timeout is reported; after the end nothing is left",
-        oracle: "the host's process list, by the sandbox's own id",
-        twin: "the child was there; the same sandbox computes afterwards",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of the test, ended by number)",
-    } {
-        let engine = engine_without(&[]).await?;
-        let limits = Limits { wall: WallMillis::known(1_000), ..Limits::default() };
-        let mut sandbox = engine.create(SandboxSpec { limits, ..SandboxSpec::default() }).await?;
-        let ran = python(&mut sandbox, "import subprocess,time\np=subprocess.Popen(['sleep','300'])\ntime.sleep(300)").await?;
-        ensure!(ran.outcome == Outcome::Timeout, "{:?}", ran.outcome);
-        let id = host_id(&ran)?;
-        ensure!(!processes_of(id).is_empty(), "the twin is dead");
-        ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42");
-        sandbox.end().await?;
-        ensure!(gone_within(id, Duration::from_millis(200)).await, "left: {:?}", processes_of(id));
-        stop(engine).await?;
-        plain_daemons_stay()?;
-    }
+}
+
+shipped! { shipped:
+    c_end: C03,
+    c_jailer_killed: C01,
+    r19_background: R19,
+    c05_deadline: C05,
 }

@@ -1,6 +1,6 @@
 //! Attempts to leave a sandbox, each with a claim, a harmless twin that must work, and a control that must breach.
 //!
-//! Only our own sandboxes, only loopback, `socket()` is where AF_VSOCK stops. Probe code is in `tests/escape/`.
+//! Only our own sandboxes, only loopback, `socket()` is where AF_VSOCK stops. The shipped probes are in `crates/atoll-attack/`.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,18 +8,17 @@
     reason = "a test fails by panicking"
 )]
 
+mod attack;
 mod collector;
 mod data;
 mod ends;
 mod filter;
 mod lab;
-mod load_table;
-mod loads;
 mod neighbours;
+mod network;
 mod posture;
 mod probe;
 mod protocol;
 mod registry;
 mod rootless;
-mod syscalls;
-mod tables;
+mod single;

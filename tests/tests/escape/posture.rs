@@ -53,7 +53,7 @@ async fn walk(sandbox: &mut Sandbox) -> Result<Value> {
     let args = json!({ "canary": "/nowhere", "outside": false });
     let walk = with_args(
         args.as_object().context("an object")?,
-        include_str!("../../escape/probes/f02_writable.py"),
+        include_str!("../../../crates/atoll-attack/code/probes/f02_writable.py"),
     );
     let walked = facts_of(&atoll_tests::python(sandbox, &walk).await?)?;
     Ok(json!(walked.word("writable").split(' ').collect::<Vec<_>>()))

@@ -1,12 +1,13 @@
 //! The list of all probes: enough of them, none without words, no probe file without a probe.
 
-use crate::rootless::Part;
-use crate::{collector, data, ends, load_table, neighbours, protocol, rootless, syscalls, tables};
+use crate::{collector, data, ends, neighbours, protocol};
+use atoll_attack::here::{DIFFERENT, Part};
+use atoll_attack::{FILES, KERNEL, LOADS, NETWORK, ROWS, ZYGOTE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Id and claim of every probe but the rows of the system call table.
 fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
-    let tables = [tables::FILES, tables::KERNEL, tables::ZYGOTE];
+    let tables = [FILES, KERNEL, ZYGOTE, NETWORK];
     let mut all: Vec<_> = tables
         .iter()
         .copied()
@@ -26,11 +27,13 @@ fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
         }
         all.push((case.id, case.claim, case.control));
     }
-    all.extend(
-        load_table::LOADS
-            .iter()
-            .map(|load| (load.id, load.claim, load.control.safe)),
-    );
+    for case in atoll_attack::cases() {
+        for words in [case.expected, case.oracle, case.twin] {
+            assert!(words.len() > 8, "{} says too little: {words:?}", case.id);
+        }
+        all.push((case.id, case.claim, case.control));
+    }
+    all.extend(LOADS.iter().map(|load| (load.id, load.claim, load.control.safe)));
     all
 }
 
@@ -42,13 +45,12 @@ fn every_probe_has_its_words_and_there_are_enough() {
     for (id, claim, control) in &all {
         assert!(claim.len() > 15 && control.len() > 5, "{id} says too little");
     }
-    let rows: BTreeSet<&str> = syscalls::ROWS.iter().map(|row| row.name).collect();
-    assert_eq!(rows.len(), syscalls::ROWS.len(), "a row is there twice");
+    let rows: BTreeSet<&str> = ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(rows.len(), ROWS.len(), "a row is there twice");
     let mut groups: BTreeMap<char, (usize, usize)> = BTreeMap::new();
     all.iter()
         .for_each(|(id, _, _)| groups.entry(id.chars().next().unwrap()).or_default().0 += 1);
-    syscalls::ROWS
-        .iter()
+    ROWS.iter()
         .for_each(|row| groups.entry(row.id.chars().next().unwrap()).or_default().1 += 1);
     println!("probes by group (probes, rows of the table): {groups:?}");
     assert!(
@@ -61,9 +63,17 @@ fn every_probe_has_its_words_and_there_are_enough() {
 
 #[test]
 fn every_probe_file_is_used_and_tells_its_claim() {
-    let sources = [include_str!("tables.rs"), include_str!("load_table.rs")].concat();
+    let sources = [
+        include_str!("../../../crates/atoll-attack/src/probe_table.rs"),
+        include_str!("../../../crates/atoll-attack/src/load_table.rs"),
+    ]
+    .concat();
     for dir in ["probes", "loads"] {
-        let entries = std::fs::read_dir(format!("{}/escape/{dir}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let entries = std::fs::read_dir(format!(
+            "{}/../crates/atoll-attack/code/{dir}",
+            env!("CARGO_MANIFEST_DIR")
+        ))
+        .unwrap();
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().replace(".py", "");
             assert!(sources.contains(&format!("code!(\"{name}\")")), "{name} is not used");
@@ -81,7 +91,7 @@ const DOCUMENT: &str = include_str!("../../../docs/escape.md");
 #[test]
 fn every_entry_of_the_catalogue_is_tried_or_told() {
     let mut known: BTreeSet<&str> = probes().iter().map(|(id, _, _)| *id).collect();
-    known.extend(syscalls::ROWS.iter().map(|row| row.id));
+    known.extend(ROWS.iter().map(|row| row.id));
     known.extend(DOCUMENT.split(|c: char| !c.is_ascii_alphanumeric()));
     for (group, count) in [('F', 22), ('P', 28), ('Z', 18), ('R', 24), ('C', 12), ('D', 12)] {
         for number in 1..=count {
@@ -94,7 +104,7 @@ fn every_entry_of_the_catalogue_is_tried_or_told() {
 #[test]
 fn what_differs_without_root_is_told() {
     let ids: BTreeSet<&str> = probes().iter().map(|(id, _, _)| *id).collect();
-    for (id, part, why) in rootless::DIFFERENT {
+    for (id, _, part, why) in DIFFERENT {
         let part = if *part == Part::Claim { "all" } else { "control" };
         assert!(ids.contains(id), "{id} is no probe");
         let line = format!("| {id} | {part} | {why} |");

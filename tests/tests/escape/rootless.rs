@@ -3,45 +3,15 @@
 //! Each test runs in a process of its own, because some of them measure their own memory and descriptors.
 
 use anyhow::{Context, Result, ensure};
+use atoll_attack::here::Here;
 use atoll_tests::user::User;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// What is not asked of a rootless sandbox: the claim itself, or only its control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Claim,
-    Control,
-}
-
-const NO_GROUP: &str = "no cgroup: memory of the kernel's own is not counted";
-
-const NEEDS_ROOT: &str = "the control has to give up root, or to use it";
-
-/// Repeated in docs/escape.md, with the same words.
-pub(crate) const DIFFERENT: &[(&str, Part, &str)] = &[
-    ("R06", Part::Claim, NO_GROUP),
-    ("R06b", Part::Claim, NO_GROUP),
-    ("R06c", Part::Claim, NO_GROUP),
-    ("R07c", Part::Claim, NO_GROUP),
-    ("R08", Part::Claim, NO_GROUP),
-    ("P23b", Part::Claim, "one host user for all sandboxes"),
-    (
-        "Z05",
-        Part::Claim,
-        "needs the large template; randomness does not know the mode",
-    ),
-    (
-        "Z17",
-        Part::Claim,
-        "root of the namespace is the same user, so the owner tells nothing; P02d shows the wall itself",
-    ),
-    ("F14", Part::Control, NEEDS_ROOT),
-];
-
 /// Tests that ask nothing of a sandbox, that ask only what the engine itself bounds (`data`), or that are this one.
 const NOT_AGAIN: &[&str] = &[
+    "attack::",
     "data::",
     "registry::",
     "rootless::",
@@ -57,17 +27,12 @@ pub(crate) fn is_rootless() -> bool {
     !rustix::process::geteuid().is_root()
 }
 
-/// Whether the whole probe is left out here.
-pub(crate) fn leaves_out(id: &str) -> bool {
-    is_rootless()
-        && DIFFERENT
-            .iter()
-            .any(|(other, part, _)| *other == id && *part == Part::Claim)
-}
-
-/// Whether the probe's control is left out here.
-pub(crate) fn leaves_out_control(id: &str) -> bool {
-    is_rootless() && DIFFERENT.iter().any(|(other, ..)| *other == id)
+/// What this machine gives the jail of the tests: an ordinary user has no group here.
+pub(crate) fn here() -> Here {
+    Here {
+        rootless: is_rootless(),
+        cgroups: !is_rootless(),
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ const DIRECTION: &[(&str, Option<&[&str]>)] = &[
     ("atoll-jail", Some(&["atoll-core"])),
     ("atoll-guest", Some(&["atoll-core", "atoll-jail"])),
     ("atoll-engine", Some(&["atoll-core", "atoll-jail", "atoll-guest"])),
+    ("atoll-attack", Some(&["atoll-core", "atoll-engine"])),
     ("atoll-server", Some(&["atoll-core", "atoll-engine"])),
     ("atoll", None),
 ];

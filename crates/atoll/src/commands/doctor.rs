@@ -1,5 +1,7 @@
 //! `atoll doctor`: what this machine can do, layer by layer, tier by tier, and how to get what is missing.
 
+mod attack;
+
 use super::home;
 use super::template::{print, print_json};
 use crate::args::DoctorArgs;
@@ -41,6 +43,9 @@ struct LayerReport {
 }
 
 pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
+    if args.attack {
+        return attack::run(&args);
+    }
     let home = home()?;
     let report = report(trial(&home)?, &home);
     let usable = report.tiers.iter().any(|tier| tier.available);

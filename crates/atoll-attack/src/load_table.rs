@@ -1,6 +1,6 @@
 //! tidy: table, one entry per load: what it does, where it must stop, and where it runs to its end.
 
-use crate::loads::{Load, Roomier};
+use crate::load::{Load, Roomier};
 use crate::probe::Expect;
 use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, OpenFiles, ScratchBytes, ScratchInodes, WallMillis};
 use atoll_core::{Limits, Outcome};
@@ -25,7 +25,7 @@ const NO_CEILING: &[Wall] = &[Wall::Cgroups, Wall::Rlimits];
 
 macro_rules! code {
     ($name:literal) => {
-        include_str!(concat!("../../escape/loads/", $name, ".py"))
+        include_str!(concat!("../code/loads/", $name, ".py"))
     };
 }
 
@@ -33,7 +33,7 @@ const fn e(fact: &'static str, answers: &'static [&'static str]) -> Expect {
     Expect { fact, answers }
 }
 
-pub(crate) const LOADS: &[Load] = &[
+pub const LOADS: &[Load] = &[
     Load {
         id: "R01",
         claim: "A fork bomb meets the process limit",

@@ -27,7 +27,7 @@ for name, count in found.items():
     facts["needle " + name] = "found" if count else "none"
 environ = open("/proc/self/environ", "rb").read()
 facts["first environment"] = "clean" if not any(n.translate(mask) in environ for n in needles.values()) else "dirty"
-auxv = open("/proc/self/cmdline", "rb").read()
-facts["arguments"] = "clean" if b"/root" not in auxv and b"/work" not in auxv else "dirty"
+arguments = open("/proc/self/cmdline", "rb").read()
+facts["arguments"] = "clean" if not any(n.translate(mask) in arguments for n in needles.values()) else "dirty"
 twin("memory was searched", scanned > 4 << 20)
 report()

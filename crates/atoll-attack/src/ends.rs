@@ -1,0 +1,138 @@
+//! However a sandbox ends, nothing of it is left on the host.
+
+use crate::bench::{self, Bench, python, sandbox, sandbox_with, say};
+use crate::case::cases;
+use crate::error::AttackError;
+use crate::lab::Lab;
+use crate::processes::{Process, in_sandboxes, kill, left_after, processes_with};
+use crate::verdict::Shown;
+use atoll_core::quantity::WallMillis;
+use atoll_core::{Limits, Outcome};
+use atoll_engine::{Engine, Sandbox};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long processes may take to go when a sandbox was ended, and when its jailer was killed.
+const AT_ONCE: Duration = Duration::from_millis(200);
+const SOON: Duration = Duration::from_secs(2);
+
+/// Daemons that ignore every signal they can, in sessions of their own. They end by themselves.
+pub const DAEMONS: &str = "import os,signal,time
+for n in range(5):
+    if os.fork()==0:
+        os.setsid()
+        if os.fork()==0:
+            for s in range(1,65):
+                try: signal.signal(s,signal.SIG_IGN)
+                except (OSError,ValueError): pass
+            time.sleep(60)
+        os._exit(0)
+    os.wait()
+1";
+
+async fn with_daemons(bench: &Bench, shown: &mut Shown) -> Result<(Arc<Engine>, Sandbox, Vec<Process>), AttackError> {
+    let engine = bench.engine(&[]).await?;
+    let mut own = sandbox(&engine).await?;
+    say(&mut own, DAEMONS).await?;
+    let seen = in_sandboxes(engine.jailer_pid());
+    shown.works(
+        seen.len() >= 7,
+        format!("{} processes of the sandbox are there", seen.len()),
+    );
+    Ok((engine, own, seen))
+}
+
+/// What every end of a sandbox is compared with: without a pid namespace the daemons outlive their leader.
+async fn plain_daemons_stay(lab: &Lab, shown: &mut Shown) -> Result<(), AttackError> {
+    let word = format!("{}-daemons", lab.dir().display());
+    bench::leave_outside(DAEMONS, &word, lab.dir()).await?;
+    let left = processes_with(&word);
+    left.iter().try_for_each(|pid| kill(*pid))?;
+    shown.control(
+        left.len() == 5,
+        format!("{} of 5 plain daemons outlive their leader", left.len()),
+    );
+    Ok(())
+}
+
+async fn nothing_left(seen: &[Process], limit: Duration, shown: &mut Shown) {
+    let left = left_after(seen, limit).await;
+    shown.holds(
+        left.is_empty(),
+        format!("no process is left: {} of {}", left.len(), seen.len()),
+    );
+}
+
+cases! {
+    C03 {
+        id: "C03",
+        claim: "When a sandbox is ended, all of its processes are gone",
+        expected: "none is left when `end` returns",
+        oracle: "the host's process list, by number and start time",
+        twin: "the code that started them ran to its end, and they were all there",
+        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+    } |bench, lab, shown| {
+        let (engine, own, seen) = with_daemons(bench, shown).await?;
+        own.end().await?;
+        nothing_left(&seen, AT_ONCE, shown).await;
+        engine.stop().await;
+        plain_daemons_stay(lab, shown).await?;
+    }
+    C01 {
+        id: "C01",
+        claim: "When the jailer is killed, every sandbox of it ends",
+        expected: "no process is left within two seconds",
+        oracle: "the host's process list, by number and start time",
+        twin: "the code that started them ran to its end, and they were all there",
+        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+    } |bench, lab, shown| {
+        let (engine, own, seen) = with_daemons(bench, shown).await?;
+        kill(i32::try_from(engine.jailer_pid()).unwrap_or(0))?;
+        nothing_left(&seen, SOON, shown).await;
+        own.end().await.ok();
+        engine.stop().await;
+        plain_daemons_stay(lab, shown).await?;
+    }
+    R19 {
+        id: "R19",
+        claim: "Threads and processes left after a result end with the sandbox and disturb no later result",
+        expected: "a later execution shows only its own output; after the end nothing is left",
+        oracle: "the host's process list, by number and start time",
+        twin: "the background process lives on between two executions; the next one computes",
+        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+    } |bench, lab, shown| {
+        let engine = bench.engine(&[]).await?;
+        let mut own = sandbox(&engine).await?;
+        say(&mut own, "import subprocess,threading,time\np=subprocess.Popen(['sleep','60'])\nthreading.Thread(target=lambda: time.sleep(60),daemon=True).start()\n1").await?;
+        let lives = say(&mut own, "p.poll() is None").await?;
+        shown.works(lives == "True", "the process lives on between two executions");
+        let later = python(&mut own, "6*7").await?;
+        shown.holds(bench::shown(&later) == "42" && later.stdout.is_empty(), "a later execution shows only its own output");
+        let seen = in_sandboxes(engine.jailer_pid());
+        own.end().await?;
+        nothing_left(&seen, AT_ONCE, shown).await;
+        engine.stop().await;
+        plain_daemons_stay(lab, shown).await?;
+    }
+    C05 {
+        id: "C05",
+        claim: "A context that is killed at its deadline takes its children along at the latest with the sandbox",
+        expected: "timeout is reported; after the end nothing is left",
+        oracle: "the host's process list, by number and start time",
+        twin: "the child was there; the same sandbox computes afterwards",
+        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+    } |bench, lab, shown| {
+        let engine = bench.engine(&[]).await?;
+        let limits = Limits { wall: WallMillis::known(1_000), ..Limits::default() };
+        let mut own = sandbox_with(&engine, limits).await?;
+        let ran = python(&mut own, "import subprocess,time\np=subprocess.Popen(['sleep','60'])\ntime.sleep(60)").await?;
+        shown.works(ran.outcome == Outcome::Timeout, format!("the execution ended {:?}", ran.outcome));
+        let seen = in_sandboxes(engine.jailer_pid());
+        shown.works(seen.len() >= 2, "the child was there");
+        shown.works(say(&mut own, "6*7").await? == "42", "the same sandbox computes afterwards");
+        own.end().await?;
+        nothing_left(&seen, AT_ONCE, shown).await;
+        engine.stop().await;
+        plain_daemons_stay(lab, shown).await?;
+    }
+}

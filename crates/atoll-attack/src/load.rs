@@ -1,0 +1,250 @@
+//! Loads that meet their limit, while a neighbour in the same engine keeps answering. All are bounded by themselves.
+
+use crate::bench::{Bench, facts_of, python, sandbox, sandbox_with, shown, with_args};
+use crate::error::AttackError;
+use crate::here::Here;
+use crate::probe::{Expect, Facts};
+use crate::tries::{Progress, in_words};
+use crate::verdict::{Finding, Shown};
+use atoll_core::{Execution, Limits, Outcome};
+use atoll_engine::{Engine, Sandbox, Wall};
+use serde_json::Map;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+#[derive(Debug)]
+pub struct Load {
+    pub id: &'static str,
+    pub claim: &'static str,
+    pub code: &'static str,
+    pub limits: Limits,
+    pub ends: &'static [Outcome],
+    /// Facts of a load that reports; one that is stopped from outside has none.
+    pub expect: &'static [Expect],
+    pub control: Roomier,
+}
+
+/// Where the same load, bounded by itself, runs to its end.
+#[derive(Debug)]
+pub struct Roomier {
+    pub walls: &'static [Wall],
+    pub limits: Limits,
+    pub breach: &'static [(&'static str, &'static str)],
+    pub safe: &'static str,
+}
+
+/// The longest that a neighbour may wait for `x + 1` while loads run beside it on the same processors.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the neighbour is asked.
+const BEAT: Duration = Duration::from_millis(30);
+/// How many loads run beside each other.
+const AT_ONCE: usize = 3;
+
+/// What a load did behind whole walls.
+#[derive(Debug)]
+struct Ran {
+    execution: Execution,
+    /// How often the neighbour answered.
+    beats: u32,
+    slowest: Duration,
+    /// What the neighbour said that was wrong.
+    neighbour: Option<String>,
+    /// Whether the same sandbox computes afterwards.
+    goes_on: bool,
+}
+
+type Controls = BTreeMap<&'static str, Result<Facts, String>>;
+
+/// Runs every load behind its limit, and then with more room.
+pub async fn loads(
+    bench: &Bench,
+    here: Here,
+    loads: &[&'static Load],
+    progress: &dyn Progress,
+) -> Result<Vec<Finding>, AttackError> {
+    let wanted: Vec<&'static Load> = loads
+        .iter()
+        .copied()
+        .filter(|load| here.leaves_out(load.id).is_none())
+        .collect();
+    let engine = bench.engine(&[]).await?;
+    progress.next(&format!("{} loads behind their limits", wanted.len()));
+    let ran = all(&engine, &wanted, |engine, load| async move {
+        behind_its_limit(&engine, load).await
+    })
+    .await;
+    engine.stop().await;
+    let mut controls = controls(bench, &wanted, progress).await;
+    let mut findings = Vec::new();
+    for (load, ran) in ran {
+        let control = controls.remove(load.id).unwrap_or_else(|| Err("not tried".to_owned()));
+        findings.push(load.judge(ran, control));
+    }
+    for load in loads {
+        if let Some(why) = here.leaves_out(load.id) {
+            findings.push(Finding::left_out(load.id, load.claim, why));
+        }
+    }
+    Ok(findings)
+}
+
+async fn controls(bench: &Bench, loads: &[&'static Load], progress: &dyn Progress) -> Controls {
+    let mut sets: Vec<&[Wall]> = loads.iter().map(|load| load.control.walls).collect();
+    sets.sort_unstable();
+    sets.dedup();
+    let mut found = Controls::new();
+    for set in sets {
+        let of_set: Vec<&'static Load> = loads.iter().copied().filter(|load| load.control.walls == set).collect();
+        progress.next(&format!("{} loads with more room", of_set.len()));
+        match bench.engine(set).await {
+            Ok(engine) => {
+                let ran = all(&engine, &of_set, |engine, load| async move {
+                    with_room(&engine, load).await
+                })
+                .await;
+                engine.stop().await;
+                found.extend(ran.into_iter().map(|(load, facts)| (load.id, facts)));
+            }
+            Err(error) => found.extend(of_set.iter().map(|load| (load.id, Err(error.in_words())))),
+        }
+    }
+    found
+}
+
+/// Runs the loads, a few at a time.
+async fn all<T, F>(
+    engine: &Arc<Engine>,
+    loads: &[&'static Load],
+    one: impl Fn(Arc<Engine>, &'static Load) -> F,
+) -> Vec<(&'static Load, Result<T, String>)>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, AttackError>> + Send + 'static,
+{
+    let (room, mut running) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+    for load in loads.iter().copied() {
+        let (run, room) = (one(Arc::clone(engine), load), Arc::clone(&room));
+        running.spawn(async move {
+            let _turn = room.acquire_owned().await;
+            (load, in_words(run.await))
+        });
+    }
+    running.join_all().await
+}
+
+async fn behind_its_limit(engine: &Engine, load: &Load) -> Result<Ran, AttackError> {
+    let mut neighbour = sandbox(engine).await?;
+    python(&mut neighbour, "x = 41").await?;
+    let mut own = sandbox_with(engine, load.limits).await?;
+    let mut ran = beside(&mut own, load, &mut neighbour).await?;
+    ran.goes_on = shown(&python(&mut own, "6*7").await?) == "42";
+    own.end().await?;
+    neighbour.end().await?;
+    Ok(ran)
+}
+
+/// Runs the load and asks the neighbour again and again until it has ended.
+async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox) -> Result<Ran, AttackError> {
+    let code = with_args(&Map::new(), load.code);
+    let run = python(own, &code);
+    tokio::pin!(run);
+    let (mut beats, mut slowest, mut wrong) = (0, Duration::ZERO, None);
+    loop {
+        let beat = async {
+            let begun = Instant::now();
+            let answer = python(neighbour, "x + 1").await?;
+            let took = begun.elapsed();
+            tokio::time::sleep(BEAT).await;
+            Ok::<_, AttackError>((answer, took))
+        };
+        tokio::pin!(beat);
+        let ended = tokio::select! {
+            ended = &mut run => Some((ended, beat.await)),
+            beaten = &mut beat => { hear(beaten?, &mut beats, &mut slowest, &mut wrong); None }
+        };
+        if let Some((execution, beaten)) = ended {
+            hear(beaten?, &mut beats, &mut slowest, &mut wrong);
+            return Ok(Ran {
+                execution: execution?,
+                beats,
+                slowest,
+                neighbour: wrong,
+                goes_on: false,
+            });
+        }
+    }
+}
+
+fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wrong: &mut Option<String>) {
+    let (answer, took) = beat;
+    *beats += 1;
+    *slowest = (*slowest).max(took);
+    if shown(&answer) != "42" {
+        *wrong = Some(format!("{:?} {:?}", answer.outcome, answer.error));
+    }
+}
+
+async fn with_room(engine: &Engine, load: &Load) -> Result<Facts, AttackError> {
+    let mut own = sandbox_with(engine, load.control.limits).await?;
+    let execution = python(&mut own, &with_args(&Map::new(), load.code)).await;
+    own.end().await?;
+    facts_of(&execution?)
+}
+
+impl Load {
+    fn judge(&self, ran: Result<Ran, String>, control: Result<Facts, String>) -> Finding {
+        let mut shown = Shown::default();
+        match ran {
+            Ok(ran) => self.judge_claim(&ran, &mut shown),
+            Err(why) => shown.doubt(why),
+        }
+        match control {
+            Ok(facts) => facts.judge_control(self.control.breach, &self.control.place(), &mut shown),
+            Err(why) => shown.doubt(format!("the control was not made: {why}")),
+        }
+        shown.judge(self.id, self.claim)
+    }
+
+    fn judge_claim(&self, ran: &Ran, shown: &mut Shown) {
+        let (outcome, facts) = (ran.execution.outcome, facts_of(&ran.execution).ok());
+        let to_its_end = |facts: &Facts| facts.missing(self.control.breach).is_empty();
+        if facts.as_ref().is_some_and(to_its_end) {
+            shown.breach(format!("the load ran to its end: {outcome:?}"));
+        } else if !self.ends.contains(&outcome) {
+            shown.doubt(format!("ended {outcome:?}: {:?}", ran.execution.error));
+        }
+        match &facts {
+            Some(facts) => facts.judge(self.expect, None, shown),
+            None if outcome == Outcome::Ok => shown.doubt("no facts were reported"),
+            None => {}
+        }
+        shown.saw(format!("the kernel's facts: {outcome:?}"));
+        self.judge_neighbour(ran, shown);
+    }
+
+    fn judge_neighbour(&self, ran: &Ran, shown: &mut Shown) {
+        if let Some(wrong) = &ran.neighbour {
+            shown.breach(format!("a neighbour suffered: {wrong}"));
+        }
+        if ran.slowest > PATIENCE {
+            shown.doubt(format!("a neighbour waited {:.1?}; is the machine busy?", ran.slowest));
+        }
+        shown.works(
+            ran.beats > 0,
+            format!("a neighbour answered {} times meanwhile", ran.beats),
+        );
+        shown.works(ran.goes_on, "the same sandbox computes afterwards");
+    }
+}
+
+impl Roomier {
+    fn place(&self) -> String {
+        match self.walls {
+            [] => "in a sandbox with higher limits".to_owned(),
+            walls => format!("in a sandbox without {walls:?}"),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What one sandbox could learn of another, or do to it, in the same engine.
+
+use crate::bench::{end, execute, python, sandbox, say};
+use crate::case::cases;
+use crate::processes::{host_id, processes_of};
+use atoll_core::{Language, Outcome};
+use atoll_engine::Wall;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const WATCH: &str = "
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def watch(path):
+    fd = libc.inotify_init1(0o4000)
+    return (fd, libc.inotify_add_watch(fd, path, 0x21)) if fd >= 0 else (fd, ctypes.get_errno())
+";
+const DNOTIFY: &str = "
+import fcntl, signal, os
+seen = []
+signal.signal(signal.SIGRTMIN, lambda *a: seen.append(1))
+def notify(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.fcntl(fd, 10, signal.SIGRTMIN)
+        fcntl.fcntl(fd, 1026, 0x80000001)
+        return 'armed'
+    except OSError as e:
+        return e.errno
+";
+const KNOCK: &str = "
+import socket, errno
+def knock(name):
+    with socket.socket(socket.AF_UNIX) as s:
+        try:
+            s.connect('\\0' + name)
+            return 'ok'
+        except OSError as e:
+            return errno.errorcode[e.errno]
+";
+
+cases! {
+    F17 {
+        id: "F17",
+        claim: "Nobody can watch which shared files other sandboxes open",
+        expected: "inotify cannot be had on the shared tree, or shows no event of a neighbour",
+        oracle: "the neighbour opened the very file",
+        twin: "plain reading of the watched file works",
+        control: "without seccomp the watch shows the neighbour's open (both sandboxes are our own)",
+    } |bench, _lab, shown| {
+        let watched = |walls: &'static [Wall]| async move {
+            let (engine, mut a, mut b) = bench.two(walls).await?;
+            say(&mut a, &format!("{WATCH}\nw = watch(b'/usr/bin/env')\nopen('/usr/bin/env','rb').read(1)\ntry: os.read(w[0], 4096)\nexcept Exception: pass")).await?;
+            say(&mut b, "open('/usr/bin/env','rb').read(4)").await?;
+            let seen = say(&mut a, "try: n = len(os.read(w[0], 4096)) if w[0] >= 0 else 0\nexcept OSError: n = 0\nn").await?;
+            end(&engine, [a, b]).await?;
+            Ok::<_, crate::AttackError>(seen)
+        };
+        let seen = watched(&[]).await?;
+        shown.holds(seen == "0", format!("no event of the neighbour is seen: {seen} bytes"));
+        let seen = watched(&[Wall::Seccomp]).await?;
+        shown.control(seen != "0", format!("without seccomp: {seen} bytes of events of the neighbour"));
+    }
+    F17B {
+        id: "F17b",
+        claim: "The older way to watch directories (F_NOTIFY) is shut, too",
+        expected: "fcntl(F_NOTIFY) on a shared directory is refused, or no signal comes",
+        oracle: "the neighbour read a file of the very directory",
+        twin: "the directory itself opens",
+        control: "without seccomp the signal comes (both sandboxes are our own)",
+    } |bench, _lab, shown| {
+        let watched = |walls: &'static [Wall]| async move {
+            let (engine, mut a, mut b) = bench.two(walls).await?;
+            say(&mut a, &format!("{DNOTIFY}\narmed = notify('/usr/bin')")).await?;
+            say(&mut b, "open('/usr/bin/env','rb').read(4)").await?;
+            let seen = say(&mut a, "(armed == 'armed', len(seen) > 0)").await?;
+            end(&engine, [a, b]).await?;
+            Ok::<_, crate::AttackError>(seen)
+        };
+        let seen = watched(&[]).await?;
+        shown.holds(seen == "(False, False)", format!("no watch is armed and no signal comes: {seen}"));
+        let seen = watched(&[Wall::Seccomp]).await?;
+        shown.control(seen == "(True, True)", format!("without seccomp, armed and signalled: {seen}"));
+    }
+    F20 {
+        id: "F20",
+        claim: "A later sandbox finds nothing that an ended one left",
+        expected: "scratch places are empty, new shared memory is zero",
+        oracle: "the same names on the host's /tmp and /dev/shm do not exist",
+        twin: "the first sandbox wrote and read its file",
+        control: "within one sandbox a second execution does find the file (own sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, b) = bench.two(&[]).await?;
+        say(&mut a, "for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output']: open(p+'/stale-77c1','w').write('S'*5000)").await?;
+        let again = say(&mut a, "open('/dev/shm/stale-77c1').read(3)").await?;
+        shown.control(again == "'SSS'", format!("a second execution reads {again}"));
+        let on_host = ["/dev/shm/stale-77c1", "/tmp/stale-77c1"].iter().any(|path| Path::new(path).exists());
+        shown.holds(!on_host, "the files are not on the host's /tmp and /dev/shm");
+        a.end().await?;
+        let mut c = sandbox(&engine).await?;
+        let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
+        shown.holds(found == "([], True, True)", format!("no file is found, memory and shared memory are zero: {found}"));
+        end(&engine, [c, b]).await?;
+    }
+    F21 {
+        id: "F21",
+        claim: "Code planted for a later start reaches no other sandbox and no zygote",
+        expected: "a sandbox made afterwards has none of the files and none of the effects",
+        oracle: "asked in two other sandboxes, one of them made afterwards",
+        twin: "the planting sandbox reads its own files back",
+        control: "a second interpreter in the planting sandbox runs the planted file, when told where it is (own sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, mut b) = bench.two(&[]).await?;
+        say(&mut a, "import os,site,sys\nv='python%d.%d'%sys.version_info[:2]\nfor d in ['/home/user/.local/lib/'+v+'/site-packages','/home/user/.config/matplotlib','/tmp/p']:\n    os.makedirs(d,exist_ok=True)\n    for n in ['sitecustomize.py','usercustomize.py','x.pth','matplotlibrc']: open(d+'/'+n,'w').write('import os; os.environ[\"PLANTED\"]=\"1\"')\nopen('/home/user/random.py','w').write('planted=1')\nos.environ['LD_PRELOAD']='/tmp/x.so'; os.environ['PYTHONPATH']='/tmp/p'").await?;
+        let own = say(&mut a, "os.path.exists('/home/user/random.py')").await?;
+        shown.works(own == "True", "the planting sandbox reads its own files back");
+        let mut c = sandbox(&engine).await?;
+        for other in [&mut b, &mut c] {
+            let found = say(other, "import os,random,sys\n[p for p in ['/home/user/.local','/tmp/p','/home/user/random.py'] if os.path.exists(p)] + [k for k in os.environ if k in ('PLANTED','LD_PRELOAD','PYTHONPATH')] + [1]*hasattr(random,'planted')").await?;
+            shown.holds(found == "[]", format!("nothing of it is found in another sandbox: {found}"));
+        }
+        c.end().await?;
+        let bred = say(&mut a, "import subprocess\nsubprocess.run([sys.executable,'-c','import os;print(os.environ.get(\"PLANTED\"))'],env={'PYTHONPATH':'/tmp/p'},capture_output=True,text=True).stdout.strip()").await?;
+        shown.control(bred == "'1'", format!("the planted file set {bred} in a second interpreter"));
+        end(&engine, [a, b]).await?;
+    }
+    P03B {
+        id: "P03b",
+        claim: "kill(-1, 9) ends the own processes only",
+        expected: "the execution is reported as killed; the neighbour keeps its state; the sandbox takes a new context",
+        oracle: "the neighbour's context answers with its state",
+        twin: "the same sandbox computes before and after",
+        control: "the sender's own siblings do die (processes of the same sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, mut b) = bench.two(&[]).await?;
+        say(&mut b, "x = 41").await?;
+        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox computes before");
+        let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(20)";
+        let killed = python(&mut a, code).await?;
+        shown.control(killed.outcome == Outcome::Killed, format!("the own execution ended {:?}", killed.outcome));
+        let kept = python(&mut b, "x + 1").await?;
+        shown.holds(crate::bench::shown(&kept) == "42", "the neighbour keeps its state");
+        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox takes a new context");
+        end(&engine, [a, b]).await?;
+    }
+    P16B {
+        id: "P16b",
+        claim: "Abstract names of one sandbox cannot be reached or listed by another, nor by another context of the same",
+        expected: "refused; without Landlock the network namespace alone still refuses the neighbour",
+        oracle: "the listener's own queue stays empty",
+        twin: "the listener hears its own process",
+        control: "in the same network namespace (another context) and without Landlock the same knock is heard (own sandbox)",
+    } |bench, _lab, shown| {
+        let knocks = |walls: &'static [Wall]| async move {
+            let (engine, mut a, mut b) = bench.two(walls).await?;
+            let heard = "s.settimeout(0)\ndef heard():\n    try: s.accept(); return True\n    except BlockingIOError: return False\n";
+            let own = say(&mut a, &format!("{KNOCK}\ns=socket.socket(socket.AF_UNIX); s.bind('\\0meeting'); s.listen()\n{heard}\n(knock('meeting'), heard())")).await?;
+            let far = say(&mut b, &format!("{KNOCK}\n(knock('meeting'), 'meeting' in open('/proc/self/net/unix').read())")).await?;
+            let far = (far, say(&mut a, "heard()").await?);
+            let near = format!("python3 -I - <<'END'\n{KNOCK}\nprint(knock('meeting'))\nEND");
+            let near = execute(&mut a, Language::Bash, &near).await?.stdout;
+            let near = (near.trim().to_owned(), say(&mut a, "heard()").await?);
+            end(&engine, [a, b]).await?;
+            Ok::<_, crate::AttackError>((own, far, near))
+        };
+        let (own, far, near) = knocks(&[]).await?;
+        shown.works(own == "('ok', True)", format!("the listener hears its own process: {own}"));
+        let refused = matches!(far.0.as_str(), "('ECONNREFUSED', False)" | "('EPERM', False)") && far.1 == "False";
+        shown.holds(refused, format!("another sandbox is refused, sees no name and is not heard: {far:?}"));
+        shown.holds(near == ("EPERM".into(), "False".into()), format!("another context is refused and not heard: {near:?}"));
+        let (_, far, near) = knocks(&[Wall::Landlock]).await?;
+        let alone = far == ("('ECONNREFUSED', False)".into(), "False".into());
+        shown.holds(alone, format!("without Landlock the network namespace alone refuses another sandbox: {far:?}"));
+        shown.control(near == ("ok".into(), "True".into()), format!("without Landlock another context is heard: {near:?}"));
+    }
+    P23B {
+        id: "P23b",
+        claim: "Two sandboxes are two users of the host",
+        expected: "different host ids, none below the range of sandboxes",
+        oracle: "the receipts, read back from the kernel, and /proc/<pid>/status of both",
+        twin: "both have processes",
+        control: "two contexts of one sandbox do share their id (own sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, mut b) = bench.two(&[]).await?;
+        let (x, y) = (host_id(&python(&mut a, "1").await?)?, host_id(&python(&mut b, "1").await?)?);
+        shown.holds(x != y && x >= 0x7000_0000 && y >= 0x7000_0000, format!("their ids on the host differ and are of sandboxes: {x} and {y}"));
+        shown.works(processes_of(x).len() >= 2 && processes_of(y).len() >= 2, "both have processes of their id");
+        let bash = host_id(&execute(&mut a, Language::Bash, "true").await?)?;
+        shown.control(bash == x, format!("another context of the first has the id {bash}"));
+        end(&engine, [a, b]).await?;
+    }
+    Z10 {
+        id: "Z10",
+        claim: "Hooks of one sandbox (at fork, at exit, on signals) never run in the zygote or another sandbox",
+        expected: "a sandbox made afterwards shows no trace of them",
+        oracle: "no marker appears in the neighbour's memory of modules or files",
+        twin: "the neighbour forks and exits as usual",
+        control: "in the planting sandbox itself the hook runs at the next fork (own sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, mut b) = bench.two(&[]).await?;
+        say(&mut a, "import os,atexit,signal,sys,builtins\nbuiltins.mark=[]\nos.register_at_fork(before=lambda: builtins.mark.append('fork'))\natexit.register(lambda: open('/tmp/exit','w'))\nsignal.signal(signal.SIGUSR1,lambda *a: builtins.mark.append('signal'))").await?;
+        let own = say(&mut a, "p=os.fork()\nif p==0: os._exit(0)\nos.waitpid(p,0); builtins.mark").await?;
+        shown.control(own == "['fork']", format!("in the planting sandbox: {own}"));
+        let mut c = sandbox(&engine).await?;
+        for other in [&mut b, &mut c] {
+            let found = say(other, "import os,builtins,signal\np=os.fork()\nif p==0: os._exit(0)\nos.waitpid(p,0)\n(getattr(builtins,'mark',None), os.path.exists('/tmp/exit'), signal.getsignal(signal.SIGUSR1)==signal.SIG_DFL)").await?;
+            shown.holds(found == "(None, False, True)", format!("no hook ran in another sandbox: {found}"));
+        }
+        c.end().await?;
+        end(&engine, [a, b]).await?;
+    }
+    Z16B {
+        id: "Z16b",
+        claim: "Every context has a session keyring of its own",
+        expected: "different numbers in two sandboxes and in two contexts of one (asked below the filter)",
+        oracle: "the numbers are compared here",
+        twin: "the keyring has a number",
+        control: "without the keyring step two contexts of one sandbox share it (own sandbox)",
+    } |bench, _lab, shown| {
+        let ask = "import ctypes\nlibc=ctypes.CDLL(None)\nlibc.syscall(250,0,-3,0,0,0)";
+        let numbers = |walls: &'static [Wall]| async move {
+            let (engine, mut a, mut b) = bench.two(walls).await?;
+            let first = say(&mut a, ask).await?;
+            python(&mut a, "import os; os._exit(0)").await?;
+            let all = (first, say(&mut a, ask).await?, say(&mut b, ask).await?);
+            end(&engine, [a, b]).await?;
+            Ok::<_, crate::AttackError>(all)
+        };
+        let (x, y, z) = numbers(&[Wall::Seccomp]).await?;
+        shown.works(x.parse::<i64>().is_ok_and(|number| number > 0), format!("the keyring has a number: {x}"));
+        shown.holds(x != y && y != z && x != z, format!("the keyrings differ: {x}, {y} and {z}"));
+        let (x, y, _) = numbers(&[Wall::Seccomp, Wall::Keyring]).await?;
+        shown.control(x == y, format!("without the step: keyrings {x} and {y}"));
+    }
+    Z17 {
+        id: "Z17",
+        claim: "PID 1 cannot be looked into by its own user",
+        expected: "its files in /proc belong to root (not dumpable), while the user's process owns its own",
+        oracle: "the owners of /proc/<pid>/mem on the host",
+        twin: "the user's process is found",
+        control: "without that wall the files of PID 1 belong to the sandbox's id (own sandbox)",
+    } |bench, _lab, shown| {
+        let owners = |walls: &'static [Wall]| async move {
+            let engine = bench.engine(walls).await?;
+            let mut a = sandbox(&engine).await?;
+            let id = host_id(&python(&mut a, "1").await?)?;
+            let owner = |inside_is_one: bool| {
+                let (pid, _) = *processes_of(id).iter().find(|(_, inside)| (*inside == 1) == inside_is_one)?;
+                std::fs::metadata(format!("/proc/{pid}/mem")).ok().map(|meta| meta.uid() == id)
+            };
+            let owners = (owner(true), owner(false));
+            end(&engine, [a]).await?;
+            Ok::<_, crate::AttackError>(owners)
+        };
+        let (first, own) = owners(&[]).await?;
+        shown.works(own == Some(true), "the user's process owns its files");
+        shown.holds(first == Some(false), "the files of PID 1 belong to somebody else");
+        let (first, _) = owners(&[Wall::Undumpable]).await?;
+        shown.control(first == Some(true), "without that wall the files of PID 1 belong to the sandbox's id");
+    }
+    Z18 {
+        id: "Z18",
+        claim: "Names, open files, threads and patched builtins of one tenant never reach the next",
+        expected: "a new sandbox shows none of them",
+        oracle: "asked in a sandbox that was made afterwards",
+        twin: "builtins work there",
+        control: "the next execution in the same sandbox does see them (own sandbox)",
+    } |bench, _lab, shown| {
+        let (engine, mut a, b) = bench.two(&[]).await?;
+        say(&mut a, "import builtins,threading,time,json\nbuiltins.bin=lambda x: 77\nimport string; string.digits=None\nleft=1\nf=open('/tmp/f','w')\nthreading.Thread(target=time.sleep,args=(30,),daemon=True).start()").await?;
+        let own = say(&mut a, "(left, bin(1))").await?;
+        shown.control(own == "(1, 77)", format!("the next execution of the same sandbox sees {own}"));
+        let mut c = sandbox(&engine).await?;
+        let found = say(&mut c, "import threading,string\n('left' in globals(), bin(1), threading.active_count(), string.digits)").await?;
+        shown.holds(found == "(False, '0b1', 1, '0123456789')", format!("name, builtin, threads and module are as usual in a new one: {found}"));
+        c.end().await?;
+        end(&engine, [a, b]).await?;
+    }
+}

@@ -1,0 +1,168 @@
+//! Makes the tries of probes of one piece of code: one engine per set of walls, a fresh sandbox per try.
+
+use crate::bench::{Bench, facts_in, facts_outside, python, sandbox};
+use crate::error::AttackError;
+use crate::here::Here;
+use crate::lab::Lab;
+use crate::probe::{Control, Facts, Probe, Tried};
+use crate::verdict::Finding;
+use atoll_engine::{Engine, Wall};
+
+/// Hears of each try before it is made.
+pub trait Progress {
+    fn next(&self, what: &str);
+}
+
+impl<F: Fn(&str)> Progress for F {
+    fn next(&self, what: &str) {
+        self(what);
+    }
+}
+
+struct Slot<'a> {
+    probe: &'a Probe,
+    tried: Tried,
+}
+
+/// Tries every probe behind whole walls, and then its control.
+pub async fn probes(
+    bench: &Bench,
+    lab: &Lab,
+    here: Here,
+    probes: &[&'static Probe],
+    progress: &dyn Progress,
+) -> Result<Vec<Finding>, AttackError> {
+    let (out, wanted): (Vec<&Probe>, Vec<&Probe>) =
+        probes.iter().partition(|probe| here.leaves_out(probe.id).is_some());
+    let mut slots: Vec<Slot<'_>> = wanted.into_iter().map(Slot::new).collect();
+    for set in sets(&slots) {
+        tries_of_set(bench, lab, here, &mut slots, set, progress).await?;
+    }
+    for slot in slots
+        .iter_mut()
+        .filter(|slot| matches!(slot.probe.control, Control::Outside { .. }))
+    {
+        progress.next(&format!("{} control", slot.probe.id));
+        slot.tried.control = match here.leaves_out_control(slot.probe.id) {
+            Some(why) => Err(why.to_owned()),
+            None => in_words(facts_outside(&lab.code(slot.probe.code, &["outside"]), lab.dir()).await),
+        };
+    }
+    let mut findings: Vec<Finding> = slots.iter().map(|slot| slot.probe.judge(&slot.tried)).collect();
+    for probe in out {
+        let why = here.leaves_out(probe.id).unwrap_or_default();
+        findings.push(Finding::left_out(probe.id, probe.claim, why));
+    }
+    Ok(findings)
+}
+
+impl<'a> Slot<'a> {
+    fn new(probe: &'a Probe) -> Self {
+        let not_yet = || Err("not tried".to_owned());
+        Self {
+            probe,
+            tried: Tried {
+                claim: not_yet(),
+                changed: None,
+                control: not_yet(),
+            },
+        }
+    }
+}
+
+/// The sets of walls that are away for a claim or a control. The empty one comes first.
+fn sets(slots: &[Slot<'_>]) -> Vec<&'static [Wall]> {
+    let mut sets: Vec<&'static [Wall]> = slots.iter().map(|slot| slot.probe.already_without).collect();
+    sets.extend(slots.iter().filter_map(|slot| slot.probe.control.walls()));
+    sets.push(&[]);
+    sets.sort_unstable();
+    sets.dedup();
+    sets
+}
+
+async fn tries_of_set(
+    bench: &Bench,
+    lab: &Lab,
+    here: Here,
+    slots: &mut [Slot<'_>],
+    set: &'static [Wall],
+    progress: &dyn Progress,
+) -> Result<(), AttackError> {
+    let engine = match set {
+        [] => bench.whole().await,
+        _ => bench.engine(set).await,
+    };
+    let engine = match engine {
+        Ok(engine) => engine,
+        // Nothing can be shown at all.
+        Err(error) if set.is_empty() => return Err(error),
+        Err(error) => {
+            without_engine(slots, set, &error);
+            return Ok(());
+        }
+    };
+    warm_a_neighbour(&engine, lab).await?;
+    for slot in slots.iter_mut() {
+        if slot.probe.already_without == set {
+            progress.next(slot.probe.id);
+            claim(&engine, lab, slot).await;
+        }
+        if slot.probe.control.walls() == Some(set) {
+            progress.next(&format!("{} control", slot.probe.id));
+            slot.tried.control = control(&engine, lab, here, slot.probe).await;
+        }
+    }
+    engine.stop().await;
+    Ok(())
+}
+
+fn without_engine(slots: &mut [Slot<'_>], set: &[Wall], error: &AttackError) {
+    let why = format!("no sandbox without {set:?}: {}", error.in_words());
+    for slot in slots {
+        if slot.probe.already_without == set {
+            slot.tried.claim = Err(why.clone());
+        }
+        if slot.probe.control.walls() == Some(set) {
+            slot.tried.control = Err(why.clone());
+        }
+    }
+}
+
+async fn claim(engine: &Engine, lab: &Lab, slot: &mut Slot<'_>) {
+    let before = lab.look();
+    slot.tried.claim = in_words(facts_in(engine, &lab.code(slot.probe.code, &[])).await);
+    slot.tried.changed = lab.changed(slot.probe.oracle, &before);
+}
+
+async fn control(engine: &Engine, lab: &Lab, here: Here, probe: &Probe) -> Result<Facts, String> {
+    if let Some(why) = here.leaves_out_control(probe.id) {
+        return Err(why.to_owned());
+    }
+    let on = match probe.control {
+        Control::Planted { .. } => "planted",
+        Control::Without { .. } | Control::Outside { .. } => "weakened",
+    };
+    in_words(facts_in(engine, &lab.code(probe.code, &[on])).await)
+}
+
+impl Control {
+    /// The walls that are away in the sandbox of the control, if it is one.
+    fn walls(&self) -> Option<&'static [Wall]> {
+        match self {
+            Self::Without { walls, .. } => Some(walls),
+            Self::Planted { .. } => Some(&[]),
+            Self::Outside { .. } => None,
+        }
+    }
+}
+
+/// Code that runs in another sandbox before.
+async fn warm_a_neighbour(engine: &Engine, lab: &Lab) -> Result<(), AttackError> {
+    let mut neighbour = sandbox(engine).await?;
+    python(&mut neighbour, &format!("secret = {:?} * 20", lab.neighbour)).await?;
+    Ok(neighbour.end().await?)
+}
+
+pub(crate) fn in_words<T>(result: Result<T, AttackError>) -> Result<T, String> {
+    result.map_err(|error| error.in_words())
+}
