@@ -18,7 +18,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use utoipa::IntoParams;
 
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
