@@ -1,6 +1,7 @@
 //! The audit log around real processes: killed writers, a full disk, the commands, a server.
 
 mod commands;
+mod e2b;
 mod kill;
 mod server;
 
