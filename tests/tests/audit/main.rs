@@ -4,6 +4,7 @@ mod commands;
 mod e2b;
 mod kill;
 mod server;
+mod settings;
 
 use anyhow::{Context, Result};
 use atoll_engine::audit::{PublicKey, Report, verify};
