@@ -12,6 +12,7 @@ mod machine;
 mod policy;
 mod scenarios;
 mod series;
+mod trust;
 
 use anyhow::Result;
 use serde::Serialize;

@@ -51,6 +51,10 @@ quantity!(
     SegmentBytes, "segment size", 64 * KIB, GIB, read_bytes, show_bytes, "`16MiB`"
 );
 quantity!(
+    /// Bytes of all files of the audit log.
+    LogBytes, "log size", 128 * KIB, 1024 * 1024 * GIB, read_bytes, show_bytes, "`2GiB`"
+);
+quantity!(
     /// How long the audit log is kept.
     RetentionMillis, "retention", 3_600_000, 315_360_000_000, read_millis, show_millis, "`2160h`"
 );

@@ -18,6 +18,7 @@ struct Time {
 pub struct Control {
     interrupt: Arc<Notify>,
     time: watch::Sender<Time>,
+    begun: watch::Sender<bool>,
 }
 
 impl Default for Control {
@@ -30,7 +31,22 @@ impl Control {
     /// Interrupted by whoever notifies.
     pub fn of(interrupt: Arc<Notify>) -> Self {
         let time = watch::Sender::new(Time::default());
-        Self { interrupt, time }
+        Self {
+            interrupt,
+            time,
+            begun: watch::Sender::new(false),
+        }
+    }
+
+    /// It is written down: from now on it is an execution, whatever becomes of it.
+    pub(crate) fn begin(&self) {
+        self.begun.send_replace(true);
+    }
+
+    /// Returns when it is written down. One that is refused before never is.
+    pub async fn begun(&self) {
+        // This object holds a sender, so it cannot end.
+        self.begun.subscribe().wait_for(|begun| *begun).await.ok();
     }
 
     /// Asks the code to stop; asked twice, it is killed.

@@ -35,7 +35,7 @@ mod trial;
 pub use atoll_jail::plan::{HostFacts, Layer, Rotation, Wall, Walls};
 pub use contexts::ContextInfo;
 pub use control::Control;
-pub use door::{Audit, Door, Sandbox, Ticket, Upload};
+pub use door::{Audit, Door, Sandbox, Ticket, Upload, Visit};
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
 pub use environment::check_environment;
 pub use execute::{Output, Sink};

@@ -1,6 +1,6 @@
 //! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
 
-use crate::audit::Actor;
+use crate::audit::{Action, Actor, Closing, Ending};
 use crate::door::{Audit, Door};
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::jail::{JailError, lock};
@@ -8,7 +8,7 @@ use crate::past::{Ended, Past};
 use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
 use crate::session::{LifeSpec, Session, State};
-use crate::template::{Progress, TemplateError, TemplateStore};
+use crate::template::{Progress, Template, TemplateError, TemplateStore};
 use atoll_core::{EndReason, Limits, SandboxId};
 use atoll_jail::plan::{Layer, Walls};
 use std::collections::HashMap;
@@ -86,22 +86,28 @@ impl Node {
     }
 
     /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.
-    pub async fn open(&self, template: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
+    pub async fn open(
+        &self,
+        template: &str,
+        by: &Actor,
+        progress: Arc<dyn Progress + Send>,
+    ) -> Result<Arc<Pool>, NodeError> {
         let open = Arc::clone(lock(&self.pools).entry(template.to_owned()).or_default());
-        let pool = open.get_or_try_init(|| self.start_pool(template, progress)).await?;
+        let pool = open.get_or_try_init(|| self.start_pool(template, by, progress)).await?;
         Ok(Arc::clone(pool))
     }
 
-    async fn start_pool(&self, name: &str, progress: Arc<dyn Progress + Send>) -> Result<Arc<Pool>, NodeError> {
-        let (store, wanted) = (self.store.clone(), name.to_owned());
-        let building = Building::begin(&self.building);
-        let work = move || {
-            let built = store.ensure(&wanted, progress.as_ref());
-            drop(building);
-            built
+    async fn start_pool(
+        &self,
+        name: &str,
+        by: &Actor,
+        progress: Arc<dyn Progress + Send>,
+    ) -> Result<Arc<Pool>, NodeError> {
+        let is_new = self.store.show(name).is_ok_and(|shown| !shown.info.built);
+        let template = match is_new {
+            true => self.build(name, by, progress).await?,
+            false => self.ensure(name, progress).await?,
         };
-        let built = tokio::task::spawn_blocking(work).await;
-        let template = built.map_err(|_| NodeError::Stopping)??;
         let config = EngineConfig {
             home: self.config.home.clone(),
             program: self.config.program.clone(),
@@ -119,6 +125,32 @@ impl Node {
         ))
     }
 
+    /// A build is written down: it brings packages from elsewhere.
+    async fn build(&self, name: &str, by: &Actor, progress: Arc<dyn Progress + Send>) -> Result<Template, NodeError> {
+        let ticket = self.door(by.clone()).enter(Action::TemplateBuild, name).await?;
+        let built = self.ensure(name, progress).await;
+        ticket.close(|| match &built {
+            Ok(template) => Closing {
+                reason: Some(template.digest.clone()),
+                ..Closing::of(Ending::Ok)
+            },
+            Err(error) => Closing::failed(error),
+        });
+        built
+    }
+
+    async fn ensure(&self, name: &str, progress: Arc<dyn Progress + Send>) -> Result<Template, NodeError> {
+        let (store, wanted) = (self.store.clone(), name.to_owned());
+        let building = Building::begin(&self.building);
+        let work = move || {
+            let built = store.ensure(&wanted, progress.as_ref());
+            drop(building);
+            built
+        };
+        let built = tokio::task::spawn_blocking(work).await;
+        Ok(built.map_err(|_| NodeError::Stopping)??)
+    }
+
     /// Makes a sandbox with a life of its own. Never more of them than there is room for.
     pub async fn create(
         self: &Arc<Self>,
@@ -126,13 +158,13 @@ impl Node {
         spec: SandboxSpec,
         life: LifeSpec,
     ) -> Result<Arc<Session>, NodeError> {
-        let room = Arc::clone(&self.room);
+        let (room, by) = (Arc::clone(&self.room), spec.by.clone());
         let room = room.try_acquire_owned().map_err(|_| self.no_room())?;
-        let pool = self.open(template, Arc::new(Quiet)).await?;
+        let pool = self.open(template, &by, Arc::new(Quiet)).await?;
         let sandbox = match pool.claim(spec.clone()).await {
             Err(EngineError::Jail(JailError::Gone(_) | JailError::Channel(_))) => {
                 self.forget(template, &pool);
-                self.open(template, Arc::new(Quiet)).await?.claim(spec).await?
+                self.open(template, &by, Arc::new(Quiet)).await?.claim(spec).await?
             }
             claimed => claimed?,
         };

@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_all_executions_have_no_room_for_is_left_out() {
-        static FEW: Budget = Budget::new(2_000);
+        static FEW: Budget = Budget::new(4_000);
         let free: usize = 1 << 20;
         let limit = free as u64 + 10_000;
         let (mut one, mut other) = (Results::new(limit, Room::of(&FEW)), Results::new(limit, Room::of(&FEW)));

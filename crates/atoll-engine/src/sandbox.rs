@@ -51,6 +51,8 @@ pub(crate) struct Walled {
     /// Names of the files in `/data/input`.
     inputs: Vec<String>,
     template_digest: String,
+    /// The tenant for whom it was made.
+    owner: Arc<str>,
     origin: Origin,
     /// When processor time was last asked for, and what it was.
     sampled: std::sync::Mutex<(std::time::Instant, u64)>,
@@ -140,6 +142,7 @@ impl Walled {
             sampled: std::sync::Mutex::new((std::time::Instant::now(), 0)),
             jail,
             limits: spec.limits,
+            owner: spec.by.tenant.into(),
             env: spec.env,
             commands: Commands::default(),
             contexts: Contexts::new(python),
@@ -181,6 +184,8 @@ impl Walled {
             () = request.control.interrupted() => return Err(EngineError::Interrupted),
         };
         let (mut seat, mut context, layers) = taken?;
+        context.belongs_to(&self.owner);
+        request.room.belongs_to(&self.owner);
         let limits = request.limits.unwrap_or(self.limits);
         slot.runs(Some(request.control.clone()));
         let job = Job {

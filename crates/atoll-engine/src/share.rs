@@ -1,9 +1,10 @@
 //! Memory that hostile code can fill, bounded for all sandboxes of this process together: messages of contexts that are not
 //! whole yet, and results of executions. Each always has a little of its own, so one that is greedy takes nothing from a
-//! modest one.
+//! modest one; and one tenant never has more than half, so that it takes nothing from the others.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::jail::lock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// Not counted, of each context and of each execution.
 const FREE: usize = 1 << 20;
@@ -13,21 +14,32 @@ static RESULTS: Budget = Budget::new(512 << 20);
 #[derive(Debug)]
 pub(crate) struct Budget {
     most: usize,
-    used: AtomicUsize,
+    /// What each owner has of it.
+    used: Mutex<BTreeMap<Arc<str>, usize>>,
 }
 
 impl Budget {
     pub(crate) const fn new(most: usize) -> Self {
         Self {
             most,
-            used: AtomicUsize::new(0),
+            used: Mutex::new(BTreeMap::new()),
         }
     }
 
-    fn change(&self, from: usize, to: usize) -> bool {
-        let changed = |used: usize| Some(used - from + to).filter(|now| to <= from || *now <= self.most);
-        let order = Ordering::Relaxed;
-        self.used.fetch_update(order, order, changed).is_ok()
+    fn change(&self, owner: &Arc<str>, from: usize, to: usize) -> bool {
+        if from == to {
+            return true;
+        }
+        let mut used = lock(&self.used);
+        let own = used.get(owner).copied().unwrap_or(0) - from + to;
+        let all = used.values().sum::<usize>() - from + to;
+        let fits = to < from || (all <= self.most && own <= self.most / 2);
+        match (fits, own) {
+            (true, 0) => drop(used.remove(owner)),
+            (true, own) => drop(used.insert(Arc::clone(owner), own)),
+            (false, _) => {}
+        }
+        fits
     }
 }
 
@@ -35,6 +47,7 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Share {
     of: &'static Budget,
+    owner: Arc<str>,
     counted: usize,
 }
 
@@ -44,13 +57,24 @@ impl Share {
     }
 
     fn of(budget: &'static Budget) -> Self {
-        Self { of: budget, counted: 0 }
+        Self {
+            of: budget,
+            owner: "".into(),
+            counted: 0,
+        }
+    }
+
+    /// From now on it counts for this tenant. What it holds already stays with the one before.
+    pub(crate) fn belongs_to(&mut self, owner: &Arc<str>) {
+        if self.counted == 0 {
+            self.owner = Arc::clone(owner);
+        }
     }
 
     /// So many bytes are held from now on. False if there is no room for them; then it is as before.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(FREE);
-        let fits = self.of.change(self.counted, wanted);
+        let fits = self.of.change(&self.owner, self.counted, wanted);
         if fits {
             self.counted = wanted;
         }
@@ -60,7 +84,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.of.change(self.counted, 0);
+        self.of.change(&self.owner, self.counted, 0);
     }
 }
 
@@ -82,7 +106,12 @@ impl Room {
     /// Results of so many bytes are there from now on. False if there is no room for them; then it is as before.
     pub(crate) fn set(&self, bytes: u64) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).set(bytes)
+        lock(&self.0).set(bytes)
+    }
+
+    /// From now on it counts for this tenant.
+    pub(crate) fn belongs_to(&self, owner: &Arc<str>) {
+        lock(&self.0).belongs_to(owner);
     }
 }
 
@@ -92,7 +121,7 @@ mod tests {
 
     #[test]
     fn together_they_have_a_bound_and_each_has_a_little() {
-        static FEW: Budget = Budget::new(100);
+        static FEW: Budget = Budget::new(200);
         let share = || Share::of(&FEW);
         let (mut one, mut other) = (share(), share());
         assert!(one.set(FREE + 60) && other.set(FREE + 40));
@@ -104,8 +133,24 @@ mod tests {
     }
 
     #[test]
+    fn one_tenant_has_half_and_others_the_rest() {
+        static FEW: Budget = Budget::new(200);
+        let share = |owner: &str| {
+            let mut share = Share::of(&FEW);
+            share.belongs_to(&owner.into());
+            share
+        };
+        let (mut greedy, mut more, mut other) = (share("a"), share("a"), share("b"));
+        assert!(greedy.set(FREE + 100));
+        assert!(!more.set(FREE + 1) && other.set(FREE + 100));
+        assert!(!share("c").set(FREE + 1), "all of it is taken");
+        drop((greedy, more, other));
+        assert!(lock(&FEW.used).is_empty());
+    }
+
+    #[test]
     fn room_is_taken_until_the_last_copy_is_gone() {
-        static FEW: Budget = Budget::new(100);
+        static FEW: Budget = Budget::new(200);
         let (room, other) = (Room::of(&FEW), Room::of(&FEW));
         let reader = room.clone();
         assert!(room.set(FREE as u64 + 100) && !other.set(FREE as u64 + 1));

@@ -1,7 +1,7 @@
 //! The server's audit log: opened by the settings, signed and cleared up from time to time, signed at the end.
 
 use crate::config::AuditSettings;
-use atoll_core::service::RetentionMillis;
+use atoll_core::service::LogBytes;
 use atoll_engine::audit::{AuditError, AuditLog, AuditOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,32 +12,44 @@ const SIGN_EVERY: Duration = Duration::from_secs(5);
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
 
 pub(crate) fn open(settings: &AuditSettings, home: &Path) -> Result<Arc<AuditLog>, AuditError> {
-    let dir = settings.dir.as_ref().map_or_else(|| home.join("audit"), Into::into);
-    AuditLog::open(AuditOptions {
-        dir,
-        keep_code: settings.keep_code,
-        segment_bytes: settings.segment_bytes.get(),
-        sync: settings.sync,
-    })
+    AuditLog::open(settings.options(home))
 }
 
-/// Signs what was written, and removes what is older than it may be.
-pub(crate) async fn tend(log: Arc<AuditLog>, keep: Option<RetentionMillis>) {
+impl AuditSettings {
+    /// The log of a data directory, by these settings.
+    pub fn options(&self, home: &Path) -> AuditOptions {
+        AuditOptions {
+            dir: self.dir.as_ref().map_or_else(|| home.join("audit"), Into::into),
+            keep_code: self.keep_code,
+            segment_bytes: self.segment_bytes.get(),
+            keep_bytes: self.keep_bytes.map(LogBytes::get),
+            sync: self.sync,
+        }
+    }
+}
+
+/// Signs what was written, writes what could not be written before, and removes what is older or more than it may be.
+pub(crate) async fn tend(log: Arc<AuditLog>, settings: AuditSettings) {
     let mut retained: Option<Instant> = None;
     loop {
         let due = retained.is_none_or(|at| at.elapsed() >= RETAIN_EVERY);
         if due {
             retained = Some(Instant::now());
         }
-        let (log, keep) = (Arc::clone(&log), keep.filter(|_| due));
+        let (keep, keep_bytes) = (settings.keep.filter(|_| due), settings.keep_bytes.filter(|_| due));
+        let tended = Arc::clone(&log);
         let work = tokio::task::spawn_blocking(move || -> Result<(), AuditError> {
             if let Some(keep) = keep {
-                log.retain(keep.duration())?;
+                tended.retain(keep.duration())?;
             }
-            log.checkpoint()
+            if let Some(keep_bytes) = keep_bytes {
+                tended.shrink(keep_bytes.get())?;
+            }
+            tended.checkpoint()
         });
         if let Ok(Err(error)) = work.await {
-            tracing::error!(error = %crate::chain(&error), "the audit log cannot be signed or cleared up");
+            let late = log.late();
+            tracing::error!(error = %crate::chain(&error), late, "the audit log cannot be signed or cleared up");
         }
         tokio::time::sleep(SIGN_EVERY).await;
     }

@@ -2,10 +2,12 @@
 
 use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
 use crate::config::Quotas;
-use crate::store::{NewKey, Store, StoreError};
+use crate::store::{KeyRecord, NewKey, Store, StoreError};
+use atoll_engine::audit::{Action, Actor, AuditError, AuditLog, Closing, Ending, Opening};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A key that was made just now.
 #[derive(Debug)]
@@ -21,11 +23,13 @@ pub enum FirstKeyError {
     Keep { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("the first key cannot be written to the audit log")]
+    Audit(#[from] AuditError),
 }
 
 /// Makes a key with every scope if the store has none. The file is written first: a key that nobody can know is worse
 /// than a file that opens nothing.
-pub(crate) async fn make(store: &Store, home: &Path) -> Result<Option<FirstKey>, FirstKeyError> {
+pub(crate) async fn make(store: &Store, home: &Path, log: &Arc<AuditLog>) -> Result<Option<FirstKey>, FirstKeyError> {
     if !store.list_keys().await?.is_empty() {
         return Ok(None);
     }
@@ -42,7 +46,13 @@ pub(crate) async fn make(store: &Store, home: &Path) -> Result<Option<FirstKey>,
         quotas: Quotas::default(),
         digest: key.digest(),
     };
+    let actor = Actor::system();
+    let entry = log.begin(Opening::new(Action::KeyCreate, &actor).at(&new.name))?;
     let made = store.create_first_key(new).await?;
+    entry.close(Closing {
+        about_key: made.as_ref().map(KeyRecord::fact),
+        ..Closing::of(Ending::Ok)
+    });
     Ok(made.map(|_| FirstKey { key, path }))
 }
 

@@ -146,7 +146,7 @@ impl Sandboxes {
         check_metadata(&wish.metadata)?;
         let template = wish.template.unwrap_or_else(|| self.template.clone());
         if !self.node.is_open(&template) {
-            self.check_template(&template)?;
+            self.check_template(caller, &template)?;
         }
         let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
         let spec = SandboxSpec {
@@ -187,23 +187,23 @@ impl Sandboxes {
     }
 
     /// One that is not there is refused; one that is not built is begun.
-    fn check_template(&self, template: &str) -> Result<(), ApiError> {
+    fn check_template(&self, caller: &Caller, template: &str) -> Result<(), ApiError> {
         match self.has_template(template) {
             false => Err(ApiError::new(
                 ErrorCode::NotFound,
                 format!("there is no template `{template}`; known are {}", self.template_names()),
             )),
             true if self.node.is_built(template) => Ok(()),
-            true => Err(self.build(template)),
+            true => Err(self.build(caller, template)),
         }
     }
 
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
-    fn build(&self, template: &str) -> ApiError {
-        let (node, name) = (Arc::clone(&self.node), template.to_owned());
+    fn build(&self, caller: &Caller, template: &str) -> ApiError {
+        let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
         self.builds.begin(template, async move {
             tracing::info!(template = name, "a template is built because a request asked for it");
-            let opened = node.open(&name, Arc::new(Quiet)).await;
+            let opened = node.open(&name, &by, Arc::new(Quiet)).await;
             if let Err(error) = &opened {
                 tracing::error!(error = %crate::chain(error), "a template could not be made ready");
             }

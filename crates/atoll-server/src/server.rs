@@ -15,7 +15,7 @@ use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin, audit};
 use atoll_core::Tier;
-use atoll_engine::audit::{AuditError, AuditLog};
+use atoll_engine::audit::{Actor, AuditError, AuditLog};
 use atoll_engine::template::{Progress, TemplateError, TemplateStore};
 use atoll_engine::{Audit, Node, NodeConfig, PoolSize};
 use rustix::fs::{FlockOperation, flock};
@@ -87,11 +87,11 @@ impl Server {
         }
         let (listener, address) = listen("listen", settings.listen).await?;
         let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen).await?;
+        let log = audit::open(&settings.audit, home)?;
         let first_key = match settings.insecure_no_auth {
             true => None,
-            false => first_key::make(&store, home).await?,
+            false => first_key::make(&store, home, &log).await?,
         };
-        let log = audit::open(&settings.audit, home)?;
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
         let state = share(settings, store, address, node).await?;
         Ok(Self {
@@ -126,7 +126,7 @@ impl Server {
             log,
             ..
         } = self;
-        let auditing = tokio::spawn(audit::tend(Arc::clone(&log), state.settings.audit.keep));
+        let auditing = tokio::spawn(audit::tend(Arc::clone(&log), state.settings.audit.clone()));
         let fresh = tokio::spawn(state.keys.clone().keep_fresh(state.store.clone()));
         let pruning = tokio::spawn(prune(state.store.clone()));
         let warming = tokio::spawn(warm_up(state.clone()));
@@ -227,7 +227,7 @@ async fn warm_up(state: AppState) {
     let opened = state
         .sandboxes
         .node()
-        .open(&state.settings.template, Arc::new(Told))
+        .open(&state.settings.template, &Actor::system(), Arc::new(Told))
         .await;
     match opened {
         Ok(_) => {

@@ -325,7 +325,7 @@ pub(crate) enum SandboxCommand {
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
     pub(crate) command: AuditCommand,
-    /// Directory of the log [default: audit in the data directory]
+    /// Directory of the log [default: as a server finds it, else audit in the data directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -344,11 +344,11 @@ pub(crate) enum AuditCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show one entry
+    /// Show one entry, or all of a sandbox or an execution
     Show {
-        /// Its number, as `atoll audit tail` shows it
-        id: u64,
-        /// Print JSON
+        /// Its number, as `atoll audit tail` shows it, or the id of a sandbox (sbx…) or of an execution (exec_…)
+        id: String,
+        /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },

@@ -118,6 +118,13 @@ fn child_on_a_small_disk() -> Result<()> {
     std::fs::write(&filler, vec![0; 384 << 10])?;
     let log = AuditLog::open(options(dir))?;
     let actor = Actor::local();
+    // What is left of a disk that is nearly full is not for strangers.
+    let stranger = Actor {
+        address: Some("192.0.2.1".to_owned()),
+        ..Actor::local()
+    };
+    let refused = log.begin(Opening::new(Action::Port, &stranger)).map(drop);
+    ensure!(matches!(refused, Err(AuditError::Reserved)), "{refused:?}");
     let mut open = Vec::new();
     let refused = loop {
         match log.begin(Opening::new(Action::Execute, &actor)) {

@@ -1,8 +1,10 @@
 //! The audit log around real processes: killed writers, a full disk, the commands, a server.
 
 mod commands;
+mod e2b;
 mod kill;
 mod server;
+mod settings;
 
 use anyhow::{Context, Result};
 use atoll_engine::audit::{PublicKey, Report, verify};

@@ -28,6 +28,7 @@ fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
         .map(|entry| (word(entry, "action"), word(entry, "tenant")))
         .collect();
     let wanted = [
+        ("key.create", "system"),
         ("key.create", "default"),
         ("sandbox.create", "team"),
         ("execute", "team"),
@@ -35,6 +36,17 @@ fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
         ("sandbox.end", "team"),
     ];
     assert_eq!(told, wanted);
+    let about = |entry: &serde_json::Value| {
+        let key = &entry["about_key"];
+        (word(key, "tenant").to_owned(), key["scopes"].clone())
+    };
+    assert_eq!(
+        about(&entries[0]),
+        ("default".to_owned(), json!(["run", "read", "admin"]))
+    );
+    assert_eq!(about(&entries[1]), ("team".to_owned(), json!(["run", "read"])));
+    assert_eq!(word(&entries[1]["about_key"], "id"), word(&entries[2], "key"));
+    let entries = entries[1..].to_vec();
     assert!(
         entries
             .iter()
@@ -132,5 +144,112 @@ fn what_a_killed_server_was_doing_is_told_as_lost() -> Result<()> {
     next.signal(rustix::process::Signal::TERM)?;
     next.wait()?;
     assert!(check(&home.path().join("audit"))?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn ends_and_revoked_keys_are_written_when_the_log_can_be_again() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let mut server = Server::start(home.path(), &[])?;
+    let made = server
+        .json("POST", "/v1/keys", &json!({"name": "n", "tenant": "team"}))?
+        .json()?;
+    let (id, key) = (word(&made, "id"), word(&made, "key"));
+    let sandbox = server.sandbox(&json!({}))?;
+    let (segment, aside) = (home.path().join("audit/000001.jsonl"), home.path().join("aside"));
+    std::fs::rename(&segment, &aside)?;
+    assert_eq!(server.json("POST", "/v1/keys", &json!({"name": "m"}))?.status, 503);
+    assert_eq!(server.send("DELETE", &format!("/v1/keys/{id}"), None)?.status, 200);
+    assert_eq!(server.send_as(key, "GET", "/v1/sandboxes", None)?.status, 401);
+    assert_eq!(
+        server.send("DELETE", &format!("/v1/sandboxes/{sandbox}"), None)?.status,
+        200
+    );
+    assert!(server.log().contains("written later"), "{}", server.log());
+    std::fs::rename(&aside, &segment)?;
+    assert_eq!(server.json("POST", "/v1/run", &json!({"code": "1"}))?.status, 200);
+    let entries = exported(home.path())?;
+    let late: Vec<&serde_json::Value> = entries.iter().filter(|entry| !entry["late"].is_null()).collect();
+    let told: Vec<(&str, &str)> = late
+        .iter()
+        .map(|entry| (word(entry, "action"), word(entry, "outcome")))
+        .collect();
+    assert_eq!(told, [("key.revoke", "ok"), ("sandbox.end", "ok")]);
+    assert_eq!(word(&late[0]["about_key"], "id"), id);
+    assert_eq!(word(late[1], "sandbox"), sandbox);
+    server.signal(rustix::process::Signal::TERM)?;
+    server.wait()?;
+    assert!(check(&home.path().join("audit"))?.is_clean());
+    Ok(())
+}
+
+#[test]
+fn a_server_answers_others_while_another_process_has_the_log() -> Result<()> {
+    use rustix::fs::{FlockOperation, flock};
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &[])?;
+    let sandbox = server.sandbox(&json!({}))?;
+    let lock = std::fs::File::open(home.path().join("audit/lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    // More than a machine has threads.
+    let run = || server.json("POST", &format!("/v1/sandboxes/{sandbox}/run"), &json!({"code": "1"}));
+    std::thread::scope(|scope| -> Result<()> {
+        let runs: Vec<_> = (0..64).map(|_| scope.spawn(run)).collect();
+        for _ in 0..50 {
+            assert_eq!(server.send("GET", "/healthz", None)?.status, 200);
+            assert_eq!(server.send("GET", "/v1/sandboxes", None)?.status, 200);
+        }
+        assert!(runs.iter().all(|run| !run.is_finished()));
+        drop(lock);
+        for run in runs {
+            let answer = run.join().map_err(|_| anyhow::anyhow!("a thread failed"))??;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_log_that_is_followed_shows_what_comes() -> Result<()> {
+    use std::io::BufRead;
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &["--audit-sync=true"])?;
+    let sandbox = server.sandbox(&json!({}))?;
+    let mut command = server.atoll();
+    command.args(["audit", "tail", "-n", "1", "--follow", "--json"]);
+    let mut following = command.stdout(std::process::Stdio::piped()).spawn()?;
+    let mut lines = std::io::BufReader::new(following.stdout.take().context("no stdout")?).lines();
+    let mut next = || -> Result<serde_json::Value> { Ok(serde_json::from_str(&lines.next().context("no line")??)?) };
+    assert_eq!(word(&next()?, "action"), "sandbox.create");
+    assert_eq!(
+        server
+            .json("POST", &format!("/v1/sandboxes/{sandbox}/run"), &json!({"code": "1"}))?
+            .status,
+        200
+    );
+    let mut seen = next()?;
+    while seen["outcome"].is_null() {
+        assert_eq!(word(&seen, "action"), "execute");
+        seen = next()?;
+    }
+    assert_eq!((word(&seen, "action"), word(&seen, "outcome")), ("execute", "ok"));
+    following.kill()?;
+    following.wait()?;
+    Ok(())
+}
+
+#[test]
+fn a_resume_that_cannot_be_written_leaves_the_sandbox_paused() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &[])?;
+    let path = format!("/v1/sandboxes/{}", server.sandbox(&json!({}))?);
+    let post = |what: &str, body| anyhow::Ok(server.json("POST", &format!("{path}/{what}"), &body)?.status);
+    assert_eq!(post("pause", json!({}))?, 200);
+    let (segment, aside) = (home.path().join("audit/000001.jsonl"), home.path().join("aside"));
+    std::fs::rename(&segment, &aside)?;
+    assert_eq!(post("resume", json!({}))?, 503);
+    std::fs::rename(&aside, &segment)?;
+    assert_eq!(post("resume", json!({}))?, 200);
+    assert_eq!(post("run", json!({"code": "1"}))?, 200);
     Ok(())
 }

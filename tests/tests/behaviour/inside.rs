@@ -150,7 +150,7 @@ async fn a_server_inside_is_reached_through_the_agent() -> Result<()> {
         def serve():\n    c, _ = s.accept()\n    c.sendall(c.recv(9).upper())\n    c.close()\n\
         threading.Thread(target=serve, daemon=True).start()";
     place.python(code).await?;
-    let mut stream = place.sandbox.connect(8000).await?;
+    let (mut stream, _visit) = place.sandbox.connect(8000).await?;
     stream.write_all(b"ping").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;

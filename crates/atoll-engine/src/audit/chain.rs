@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub(super) struct Chain {
     pub(super) seq: u64,
     pub(super) hash: Digest,
-    /// Entries without an end, each with its writer.
-    pub(super) open: BTreeMap<u64, String>,
+    /// Entries without an end.
+    pub(super) open: BTreeMap<u64, OpenEntry>,
     /// Records since the last signed one.
     pub(super) unsigned: u32,
 }
@@ -27,7 +27,7 @@ impl Chain {
         Some(Self {
             seq: line.record.seq,
             hash: line.hash,
-            open: open.iter().map(|entry| (entry.seq, entry.writer.clone())).collect(),
+            open: open.iter().map(|entry| (entry.seq, entry.clone())).collect(),
             unsigned: 0,
         })
     }
@@ -40,8 +40,16 @@ impl Chain {
         self.seq = line.record.seq;
         self.hash = line.hash;
         match &line.record.body {
-            Body::Opened(_) => drop(self.open.insert(self.seq, line.record.writer.clone())),
+            Body::Opened(_) => {
+                let entry = OpenEntry {
+                    seq: self.seq,
+                    writer: line.record.writer.clone(),
+                    redacted: false,
+                };
+                self.open.insert(self.seq, entry);
+            }
             Body::Closed(closed) => drop(self.open.remove(&closed.entry)),
+            Body::Redacted(redacted) => redacted.open.iter().for_each(|entry| self.redact(*entry)),
             _ => {}
         }
         self.unsigned = match line.record.body.is_signed() {
@@ -58,12 +66,18 @@ impl Chain {
         }
     }
 
+    fn redact(&mut self, entry: u64) {
+        if let Some(open) = self.open.get_mut(&entry) {
+            open.redacted = true;
+        }
+    }
+
+    pub(super) fn is_redacted(&self, entry: u64) -> bool {
+        self.open.get(&entry).is_some_and(|open| open.redacted)
+    }
+
     /// What a signed record says of entries that are not closed.
     pub(super) fn still_open(&self) -> Vec<OpenEntry> {
-        let entry = |(seq, writer): (&u64, &String)| OpenEntry {
-            seq: *seq,
-            writer: writer.clone(),
-        };
-        self.open.iter().map(entry).collect()
+        self.open.values().cloned().collect()
     }
 }

@@ -4,7 +4,7 @@
 use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::log::AuditLog;
-use super::record::{Actor, Closed, FileFact, FindingFact, Opened, Secrets};
+use super::record::{Actor, Closed, FileFact, FindingFact, KeyFact, Opened, Secrets, Traffic};
 use atoll_core::execution::{Execution, OutputFile, Receipt, Usage};
 use atoll_core::{ExecutionId, SandboxId};
 use std::sync::Arc;
@@ -76,6 +76,7 @@ impl<'a> Opening<'a> {
             template: self.template,
             code: self.code.map(|code| Digest::of(code.as_bytes())),
             port: self.port,
+            late: None,
         };
         (opened, secrets)
     }
@@ -97,6 +98,8 @@ pub struct Closing {
     pub receipt: Option<Receipt>,
     pub reason: Option<String>,
     pub error: Option<String>,
+    pub traffic: Option<Traffic>,
+    pub about_key: Option<KeyFact>,
 }
 
 impl Closing {
@@ -114,6 +117,8 @@ impl Closing {
             receipt: None,
             reason: None,
             error: None,
+            traffic: None,
+            about_key: None,
         }
     }
 
@@ -153,7 +158,7 @@ impl Closing {
         self
     }
 
-    pub(super) fn split(self, entry: u64) -> (Closed, Secrets) {
+    pub(super) fn split(self, entry: u64) -> (Box<Closed>, Secrets) {
         let secrets = Secrets {
             paths: bounded(self.paths),
             error: self.error.map(|error| cut(&error, MAX_TEXT)),
@@ -173,8 +178,10 @@ impl Closing {
             receipt: facts.as_ref().map(digest_of),
             facts,
             reason: self.reason,
+            traffic: self.traffic,
+            about_key: self.about_key,
         };
-        (closed, secrets)
+        (Box::new(closed), secrets)
     }
 }
 
@@ -219,14 +226,17 @@ impl Entry {
         }
     }
 
+    /// Waits for the lock of the log.
     pub fn close(mut self, closing: Closing) {
         self.closed = true;
         self.log.finish(self.seq, closing);
     }
 
-    /// Whether closing waits for the disk.
-    pub fn is_slow(&self) -> bool {
-        self.log.is_slow()
+    /// Does not wait. A log that is given back has something to catch up with.
+    pub fn close_soon(mut self, closing: Closing) -> Option<Arc<AuditLog>> {
+        self.closed = true;
+        let is_late = self.log.finish_soon(self.seq, closing);
+        is_late.then(|| Arc::clone(&self.log))
     }
 }
 

@@ -15,6 +15,12 @@ pub enum AuditError {
     Read(#[source] std::io::Error),
     #[error("a record of the audit log would be too long: {0} bytes")]
     TooLong(usize),
+    #[error("the lock of the audit log was removed or replaced under this process")]
+    Lock,
+    #[error("the audit log has {0} entries that are not closed yet, and takes no more")]
+    TooManyOpen(usize),
+    #[error("the disk is nearly full: what is left is for callers with a key")]
+    Reserved,
     #[error("a record of the audit log cannot be spelled")]
     Spelling(#[from] serde_json::Error),
     #[error("the audit log is broken in segment {segment} at byte {offset}: {why}")]
@@ -38,6 +44,8 @@ pub enum Break {
     Shrunk,
     #[error("the segment is gone")]
     Gone,
+    #[error("another file lies in the place of the segment that this process writes")]
+    Replaced,
     #[error("the segment does not begin as one")]
     Start,
     #[error("an unfinished line is not at the end")]

@@ -42,11 +42,14 @@ impl Head {
         (head.text()? == bytes).then_some(head)
     }
 
-    /// Whole or not at all.
-    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
+    /// Whole or not at all; with `sync` it is on the disk then.
+    pub(super) fn write(&self, dir: &Path, sync: bool) -> std::io::Result<()> {
         let part = dir.join("head.part");
-        let mut file = std::fs::File::create(&part)?;
+        let mut file = super::files::fresh(&part)?;
         file.write_all(&self.text().unwrap_or_default())?;
+        if sync {
+            file.sync_data()?;
+        }
         std::fs::rename(&part, dir.join(NAME))
     }
 

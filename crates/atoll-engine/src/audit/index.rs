@@ -14,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const FILE: &str = "index.db";
-const SCHEMA_VERSION: i64 = 1;
+pub(super) const FILE: &str = "index.db";
+const SCHEMA_VERSION: i64 = 2;
 const BUSY: Duration = Duration::from_secs(10);
 const SCHEMA: &str = "
 DROP TABLE IF EXISTS entries;
@@ -24,6 +24,8 @@ CREATE TABLE entries (
     seq INTEGER PRIMARY KEY NOT NULL,
     time INTEGER NOT NULL,
     tenant TEXT NOT NULL,
+    sandbox TEXT,
+    execution TEXT,
     segment INTEGER NOT NULL,
     offset INTEGER NOT NULL,
     closed INTEGER,
@@ -32,9 +34,11 @@ CREATE TABLE entries (
     changed INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX entries_by_tenant ON entries (tenant, seq);
+CREATE INDEX entries_by_sandbox ON entries (sandbox) WHERE sandbox IS NOT NULL;
+CREATE INDEX entries_by_execution ON entries (execution) WHERE execution IS NOT NULL;
 CREATE INDEX entries_by_change ON entries (changed);
 CREATE TABLE place (segment INTEGER NOT NULL, offset INTEGER NOT NULL, line INTEGER NOT NULL, hash TEXT NOT NULL) STRICT;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 ";
 
 /// Which entries are asked for.
@@ -56,6 +60,7 @@ pub struct Index {
 }
 
 /// How far the log was read: the next line, and the last one with its hash.
+#[derive(Clone)]
 struct Read {
     segment: u64,
     offset: u64,
@@ -137,6 +142,17 @@ impl Index {
             ],
             places,
         )?;
+        let rows: Vec<Places> = rows.collect::<Result<_, _>>()?;
+        rows.iter().map(|places| self.view(places)).collect()
+    }
+
+    /// Entries of one sandbox or one execution, in order, behind this one.
+    pub fn about(&self, id: &str, after: u64, most: usize) -> Result<Vec<View>, AuditError> {
+        let text = format!(
+            "SELECT {COLUMNS} FROM entries WHERE (sandbox = ?1 OR execution = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3"
+        );
+        let mut statement = self.db.prepare_cached(&text)?;
+        let rows = statement.query_map(params![id, signed(after), signed(most as u64)], places)?;
         let rows: Vec<Places> = rows.collect::<Result<_, _>>()?;
         rows.iter().map(|places| self.view(places)).collect()
     }
@@ -237,13 +253,15 @@ fn read_at(dir: &Path, (number, offset): (u64, u64)) -> Result<Line, AuditError>
 /// Takes all whole lines from there on. `false` if lines before have moved: parts of them were erased.
 fn take_from(db: &Transaction<'_>, dir: &Path, mut read: Read) -> Result<bool, AuditError> {
     let from_start = (read.offset, read.line) == (0, 0);
+    // A line that cannot be read is none to ask for; `verify` tells of it. It is read again next time: perhaps it is mended.
+    let mut bad: Option<Read> = None;
     loop {
         let file = segment::open(&segment::path(dir, read.segment), false);
         let Ok(file) = file else { break };
         let mut lines = Lines::new(file, read.offset).map_err(AuditError::Read)?;
-        // A line that is not finished or not readable is none to ask for; `verify` tells of it.
-        while let Some(Piece::Whole(bytes)) = lines.next().map_err(AuditError::Read)? {
-            let Ok(line) = line::decode(&bytes) else {
+        while let Some(piece) = lines.next().map_err(AuditError::Read)? {
+            let Some(line) = whole(&piece) else {
+                bad.get_or_insert_with(|| read.clone());
                 read.offset = lines.offset;
                 continue;
             };
@@ -258,7 +276,18 @@ fn take_from(db: &Transaction<'_>, dir: &Path, mut read: Read) -> Result<bool, A
         }
         (read.segment, read.offset) = (read.segment + 1, 0);
     }
-    // The last line that was read may stand in the segment before an empty one; then the next update begins anew.
+    keep(db, &bad.unwrap_or(read)).map(|()| true)
+}
+
+fn whole(piece: &Piece) -> Option<Line> {
+    match piece {
+        Piece::Whole(bytes) => line::decode(bytes).ok(),
+        Piece::Unfinished(_) | Piece::TooLong => None,
+    }
+}
+
+/// The last line that was read may stand in the segment before an empty one; then the next update begins anew.
+fn keep(db: &Transaction<'_>, read: &Read) -> Result<(), AuditError> {
     db.execute("DELETE FROM place", [])?;
     db.execute(
         "INSERT INTO place VALUES (?1, ?2, ?3, ?4)",
@@ -269,26 +298,35 @@ fn take_from(db: &Transaction<'_>, dir: &Path, mut read: Read) -> Result<bool, A
             read.hash.to_string()
         ],
     )?;
-    Ok(true)
+    Ok(())
 }
 
 fn take(db: &Transaction<'_>, line: &Line, segment: u64, offset: u64) -> Result<(), AuditError> {
     let seq = signed(line.record.seq);
     match &line.record.body {
         Body::Opened(opened) => db
-            .prepare_cached("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, NULL, NULL, NULL, ?1)")?
+            .prepare_cached("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?6, ?7, ?4, ?5, NULL, NULL, NULL, ?1)")?
             .execute(params![
                 seq,
                 line.record.time.micros(),
                 opened.actor.tenant,
                 signed(segment),
-                signed(offset)
+                signed(offset),
+                opened.sandbox.as_ref().map(|id| id.as_str()),
+                opened.execution.as_ref().map(|id| id.as_str()),
             ])?,
         Body::Closed(closed) => db
             .prepare_cached(
-                "UPDATE entries SET closed = ?1, closed_segment = ?2, closed_offset = ?3, changed = ?1 WHERE seq = ?4",
+                "UPDATE entries SET closed = ?1, closed_segment = ?2, closed_offset = ?3, changed = ?1,
+                 sandbox = coalesce(sandbox, ?5) WHERE seq = ?4",
             )?
-            .execute(params![seq, signed(segment), signed(offset), signed(closed.entry)])?,
+            .execute(params![
+                seq,
+                signed(segment),
+                signed(offset),
+                signed(closed.entry),
+                closed.sandbox.as_ref().map(|id| id.as_str()),
+            ])?,
         _ => 0,
     };
     Ok(())

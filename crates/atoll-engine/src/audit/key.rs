@@ -14,7 +14,11 @@ const PUBLIC: &str = "key.pub";
 const PURPOSE: &[u8] = b"atoll audit 1\0";
 
 #[derive(Debug)]
-pub(super) struct Key(SigningKey);
+pub(super) struct Key {
+    secret: SigningKey,
+    /// It is older than this start.
+    pub(super) was_there: bool,
+}
 
 impl Key {
     /// Opens the key of a log, or makes it. The caller holds the log's lock.
@@ -24,22 +28,22 @@ impl Key {
             path: path.clone(),
             source,
         };
-        let key = match std::fs::File::open(&path) {
-            Ok(file) => read(file).map_err(fail)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => make(&path).map_err(fail)?,
+        let (secret, was_there) = match std::fs::File::open(&path) {
+            Ok(file) => (read(file).map_err(fail)?, true),
+            Err(error) if error.kind() == ErrorKind::NotFound => (make(&path).map_err(fail)?, false),
             Err(error) => return Err(fail(error)),
         };
-        let key = Self(key);
+        let key = Self { secret, was_there };
         key.export(&dir.join(PUBLIC)).map_err(fail)?;
         Ok(key)
     }
 
     pub(super) fn public(&self) -> Digest {
-        Digest(self.0.verifying_key().to_bytes())
+        Digest(self.secret.verifying_key().to_bytes())
     }
 
     pub(super) fn sign(&self, hash: Digest) -> [u8; 64] {
-        self.0.sign(&message(hash)).to_bytes()
+        self.secret.sign(&message(hash)).to_bytes()
     }
 
     /// Written once. One that differs is left: `verify` is then told which key to trust.
@@ -76,12 +80,7 @@ fn make(path: &Path) -> std::io::Result<SigningKey> {
     one.copy_from_slice(&crate::random_bytes());
     two.copy_from_slice(&crate::random_bytes());
     let part = path.with_extension("part");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&part)?;
+    let mut file = super::files::fresh(&part)?;
     file.write_all(format!("{}\n", to_hex(&secret)).as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&part, path)?;
@@ -117,7 +116,7 @@ impl PublicKey {
     }
 
     pub(super) fn of(key: &Key) -> Self {
-        Self(key.0.verifying_key())
+        Self(key.secret.verifying_key())
     }
 
     pub(super) fn bytes(&self) -> Digest {

@@ -1,22 +1,28 @@
 //! The log as the rest of Atoll sees it: entries are opened and closed, from many tasks and several processes at once.
 //!
 //! One lock file orders all writers. It is held for one append: some microseconds, no waiting for the disk unless `sync`.
+//! Who must not wait tries; what then is not written at once is written by [`AuditLog::catch_up`] or before the next entry.
 
 use super::entry::{Closing, Entry, Opening};
 use super::error::AuditError;
 use super::file::{LogFile, Parts};
+use super::files;
 use super::key::Key;
+use super::late::{Late, Queue};
+use super::lock::{Held, Lock};
+use super::moment::Moment;
 use super::record::{Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
 use crate::jail::lock;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
-/// Ends that could not be written wait for the next append, so many of them.
-const MAX_WAITING: usize = 4096;
+/// More are refused: each signed record has the list of those that are open.
+pub(super) const MOST_OPEN: usize = 10_000;
+/// Tests reach it soon.
+const MAX_OPEN: usize = if cfg!(test) { 300 } else { MOST_OPEN };
+/// Of the disk, not for strangers.
+const RESERVED_BYTES: u64 = 64 << 20;
 
 /// What is decided about a log when it is opened.
 #[derive(Clone, Debug)]
@@ -26,6 +32,8 @@ pub struct AuditOptions {
     pub keep_code: bool,
     /// A segment that is longer is followed by the next.
     pub segment_bytes: u64,
+    /// All segments together; the oldest go. `None`: no bound.
+    pub keep_bytes: Option<u64>,
     /// Flush each record to the disk: it then survives loss of power, too.
     pub sync: bool,
 }
@@ -36,6 +44,7 @@ impl AuditOptions {
             dir,
             keep_code: false,
             segment_bytes: 16 << 20,
+            keep_bytes: None,
             sync: false,
         }
     }
@@ -44,12 +53,13 @@ impl AuditOptions {
 #[derive(Debug)]
 pub struct AuditLog {
     options: AuditOptions,
-    lock: File,
+    lock: Lock,
     inner: Mutex<Inner>,
+    late: Queue,
 }
 
 /// An entry that is ready to be written.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Prepared {
     opened: Opened,
     secrets: Secrets,
@@ -58,8 +68,14 @@ pub struct Prepared {
 #[derive(Debug)]
 struct Inner {
     file: LogFile,
-    waiting: Vec<(Closed, Secrets)>,
     receipts: Receipts,
+    keep_bytes: Option<u64>,
+}
+
+/// The right to write. The lock is given back before the mutex, or the next thread would lose it.
+struct Turn<'a> {
+    _held: Held<'a>,
+    inner: MutexGuard<'a, Inner>,
 }
 
 impl AuditLog {
@@ -70,10 +86,14 @@ impl AuditLog {
             path: dir.clone(),
             source,
         };
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(dir).map_err(place)?;
-        let file = open_lock(dir).map_err(place)?;
-        let held = Held::take(&file)?;
+        files::own_dir(dir).map_err(place)?;
+        let lock = Lock::open(dir).map_err(place)?;
+        let held = loop {
+            match lock.try_take()? {
+                Some(held) => break held,
+                None => lock.wait()?,
+            }
+        };
         let parts = Parts {
             key: Key::open(dir)?,
             writer: Writer::enter(dir).map_err(place)?,
@@ -83,14 +103,15 @@ impl AuditLog {
         };
         let mut inner = Inner {
             file: LogFile::open(parts)?,
-            waiting: Vec::new(),
             receipts: Receipts::default(),
+            keep_bytes: options.keep_bytes,
         };
         inner.close_lost()?;
         drop(held);
         Ok(Arc::new(Self {
-            lock: file,
+            lock,
             inner: Mutex::new(inner),
+            late: Queue::default(),
             options,
         }))
     }
@@ -109,43 +130,117 @@ impl AuditLog {
         self.begin_prepared(self.prepare(opening))
     }
 
-    /// What [`AuditLog::begin_prepared`] needs to do the same on another thread.
+    /// What the others that begin need, perhaps on another thread.
     pub fn prepare(&self, opening: Opening<'_>) -> Prepared {
         let (opened, secrets) = opening.split(self.options.keep_code);
         Prepared { opened, secrets }
     }
 
     pub fn begin_prepared(self: &Arc<Self>, prepared: Prepared) -> Result<Entry, AuditError> {
+        self.enter(self.turn()?, prepared)
+    }
+
+    /// The same without waiting, for another process or for the disk: what cannot be written at once is given back.
+    pub fn try_begin(self: &Arc<Self>, prepared: Prepared) -> Result<Result<Entry, Prepared>, AuditError> {
+        match self.try_turn()? {
+            Some(turn) => self.enter(turn, prepared).map(Ok),
+            None => Ok(Err(prepared)),
+        }
+    }
+
+    fn enter(self: &Arc<Self>, mut turn: Turn<'_>, prepared: Prepared) -> Result<Entry, AuditError> {
         let Prepared { opened, secrets } = prepared;
-        let seq = self.with(|inner| inner.append(Body::Opened(opened), secrets))?;
+        if opened.actor.is_stranger() {
+            self.check_spare()?;
+        }
+        self.flush(&mut turn)?;
+        let open = turn.inner.file.chain.open.len();
+        if open >= MAX_OPEN {
+            return Err(AuditError::TooManyOpen(open));
+        }
+        let seq = turn.inner.append(Body::Opened(opened), secrets)?;
         Ok(Entry::new(Arc::clone(self), seq))
+    }
+
+    /// The last of the disk is for those whom we know.
+    fn check_spare(&self) -> Result<(), AuditError> {
+        let disk = rustix::fs::statvfs(&self.options.dir).map_err(|errno| AuditError::Read(errno.into()))?;
+        match disk.f_bavail.saturating_mul(disk.f_frsize) >= RESERVED_BYTES {
+            true => Ok(()),
+            false => Err(AuditError::Reserved),
+        }
     }
 
     /// Writes how it ended. What cannot be written now is written before the next entry.
     pub(super) fn finish(&self, entry: u64, closing: Closing) {
-        let (mut closed, secrets) = closing.split(entry);
-        let done = self.with(|inner| {
-            inner.make_room()?;
-            inner.receipts.once(&mut closed, inner.file.number);
-            inner.file.append(Body::Closed(closed.clone()), secrets.clone())
-        });
-        if done.is_err() {
-            let mut inner = lock(&self.inner);
-            if inner.waiting.len() < MAX_WAITING {
-                inner.waiting.push((closed, secrets));
+        let (closed, secrets) = closing.split(entry);
+        let late = Late::End(closed, secrets);
+        let left = match self.turn() {
+            Ok(mut turn) => turn.inner.write_late(late).err().map(|left| left.0),
+            Err(_) => Some(late),
+        };
+        if let Some(late) = left {
+            self.late.add(late);
+            self.late.served();
+        }
+    }
+
+    /// The same without waiting. Whether the caller has to see to [`AuditLog::catch_up`].
+    pub(super) fn finish_soon(&self, entry: u64, closing: Closing) -> bool {
+        let (closed, secrets) = closing.split(entry);
+        let late = Late::End(closed, secrets);
+        let left = match self.try_turn() {
+            Ok(Some(mut turn)) => turn.inner.write_late(late).err().map(|left| left.0),
+            Ok(None) | Err(_) => Some(late),
+        };
+        left.is_some_and(|late| self.late.add(late))
+    }
+
+    /// Something that was done although it could not be written before: kept, and written as soon as it can be. Whether
+    /// the caller has to see to [`AuditLog::catch_up`].
+    pub fn keep(&self, mut prepared: Prepared, closing: Closing) -> bool {
+        prepared.opened.late = Some(Moment::now());
+        self.late.add(Late::Whole(Box::new((prepared, closing))))
+    }
+
+    /// Writes what could not be written when it was done. Waits for its turn.
+    pub fn catch_up(&self) -> Result<(), AuditError> {
+        loop {
+            let written = self.turn().and_then(|mut turn| self.flush(&mut turn));
+            self.late.served();
+            if written.is_err() || self.late.len() == 0 {
+                return written;
             }
         }
     }
 
+    /// How much was done and is not written yet.
+    pub fn late(&self) -> usize {
+        self.late.len()
+    }
+
+    fn flush(&self, turn: &mut Turn<'_>) -> Result<(), AuditError> {
+        while let Some(late) = self.late.next() {
+            if let Err(left) = turn.inner.write_late(late) {
+                let (late, error) = *left;
+                // What can never be written must not hold up the rest; its entry is told as lost.
+                if !matches!(error, AuditError::TooLong(_) | AuditError::Spelling(_)) {
+                    self.late.put_back(late);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Signs all that was written. Called from time to time, and before a clean end.
     pub fn checkpoint(&self) -> Result<(), AuditError> {
-        self.with(|inner| {
-            inner.flush()?;
-            match inner.file.chain.unsigned {
-                0 => Ok(()),
-                _ => inner.file.sign(),
-            }
-        })
+        let mut turn = self.turn()?;
+        self.flush(&mut turn)?;
+        match turn.inner.file.chain.unsigned {
+            0 => Ok(()),
+            _ => turn.inner.file.sign(),
+        }
     }
 
     /// Does something while no other process writes.
@@ -153,14 +248,37 @@ impl AuditLog {
         &self,
         work: impl FnOnce(&mut LogFile) -> Result<T, AuditError>,
     ) -> Result<T, AuditError> {
-        self.with(|inner| work(&mut inner.file))
+        work(&mut self.turn()?.inner.file)
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, AuditError>) -> Result<T, AuditError> {
-        let mut inner = lock(&self.inner);
-        let _held = Held::take(&self.lock)?;
-        inner.file.catch_up()?;
-        work(&mut inner)
+    /// Waits for the lock without holding what other threads of this process need.
+    fn turn(&self) -> Result<Turn<'_>, AuditError> {
+        loop {
+            if let Some(turn) = self.take(lock(&self.inner))? {
+                return Ok(turn);
+            }
+            self.lock.wait()?;
+        }
+    }
+
+    fn try_turn(&self) -> Result<Option<Turn<'_>>, AuditError> {
+        if self.options.sync {
+            return Ok(None);
+        }
+        match self.inner.try_lock() {
+            Ok(inner) => self.take(inner),
+            Err(TryLockError::Poisoned(inner)) => self.take(inner.into_inner()),
+            Err(TryLockError::WouldBlock) => Ok(None),
+        }
+    }
+
+    fn take<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> Result<Option<Turn<'a>>, AuditError> {
+        let Some(held) = self.lock.try_take()? else {
+            return Ok(None);
+        };
+        let mut turn = Turn { _held: held, inner };
+        turn.inner.file.catch_up()?;
+        Ok(Some(turn))
     }
 }
 
@@ -171,19 +289,44 @@ impl Inner {
     }
 
     fn make_room(&mut self) -> Result<(), AuditError> {
-        self.flush()?;
-        match self.file.is_full() {
-            true => self.file.roll(),
-            false => Ok(()),
+        if self.file.is_full() {
+            self.file.roll()?;
+            if let Some(most) = self.keep_bytes {
+                // Tried again after the next roll.
+                super::retain::shrink(&mut self.file, most).ok();
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what could not be written, and why.
+    fn write_late(&mut self, late: Late) -> Result<(), Box<(Late, AuditError)>> {
+        match late {
+            Late::End(closed, secrets) => {
+                let written = self.write_end(closed.clone(), secrets.clone());
+                written.map_err(|error| Box::new((Late::End(closed, secrets), error)))
+            }
+            Late::Whole(whole) => {
+                let Prepared { opened, secrets } = whole.0.clone();
+                match self.append(Body::Opened(opened), secrets) {
+                    Ok(seq) => {
+                        let (closed, secrets) = whole.1.split(seq);
+                        self.write_late(Late::End(closed, secrets))
+                    }
+                    Err(error) => Err(Box::new((Late::Whole(whole), error))),
+                }
+            }
         }
     }
 
-    fn flush(&mut self) -> Result<(), AuditError> {
-        while let Some((closed, secrets)) = self.waiting.last().cloned() {
-            self.file.append(Body::Closed(closed), secrets)?;
-            self.waiting.pop();
+    fn write_end(&mut self, mut closed: Box<Closed>, secrets: Secrets) -> Result<(), AuditError> {
+        self.make_room()?;
+        let new = self.receipts.once(&mut closed, self.file.number);
+        let written = self.file.append(Body::Closed(closed), secrets);
+        if let (Err(_), Some(receipt)) = (&written, new) {
+            self.receipts.forget(receipt);
         }
-        Ok(())
+        written.map(drop)
     }
 
     fn close_lost(&mut self) -> Result<(), AuditError> {
@@ -209,36 +352,5 @@ impl Drop for AuditLog {
     fn drop(&mut self) {
         // A clean end is a signed one; after any other the next start says what is missing.
         self.checkpoint().ok();
-    }
-}
-
-fn open_lock(dir: &Path) -> std::io::Result<File> {
-    let mut options = std::fs::OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(dir.join("lock"))
-}
-
-/// The lock of all writers, until it is dropped.
-struct Held<'a>(&'a File);
-
-impl<'a> Held<'a> {
-    fn take(file: &'a File) -> Result<Self, AuditError> {
-        loop {
-            match flock(file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Self(file)),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(AuditError::Write(errno.into())),
-            }
-        }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        flock(self.0, FlockOperation::Unlock).ok();
     }
 }

@@ -7,21 +7,26 @@
 //! |---|---|
 //! | `record.rs`, `line.rs` | a record and its one spelling |
 //! | `chain.rs`, `segment.rs`, `file.rs` | the chain in its segments, under a lock |
-//! | `log.rs`, `entry.rs` | what the engine uses |
+//! | `start.rs`, `catch_up.rs` | what was there before, and what others write meanwhile |
+//! | `log.rs`, `entry.rs`, `late.rs` | what the engine uses |
 //! | `verify.rs` | finds what was changed, with the segments and the public key only |
 //! | `redact.rs`, `retain.rs` | forgetting that stays provable |
 //! | `index.rs`, `ocsf.rs` | questions, and other people's words |
 
 mod action;
+mod catch_up;
 mod chain;
 mod digest;
 mod entry;
 mod error;
 mod file;
+mod files;
 mod head;
 mod index;
 mod key;
+mod late;
 mod line;
+mod lock;
 mod log;
 mod moment;
 mod ocsf;
@@ -29,6 +34,7 @@ mod record;
 mod redact;
 mod retain;
 mod segment;
+mod start;
 mod verify;
 mod view;
 mod writers;
@@ -43,7 +49,9 @@ pub use line::{BadLine, Line, MAX_LINE, Private, decode};
 pub use log::{AuditLog, AuditOptions, Prepared};
 pub use moment::Moment;
 pub use ocsf::ocsf;
-pub use record::{Actor, Body, Closed, FileFact, FindingFact, Opened, Place, Record, Secrets};
+pub use record::{
+    Actor, Body, Closed, FileFact, FindingFact, KeyFact, Missed, Missing, Opened, Place, Record, Secrets, Traffic,
+};
 pub use verify::{Problem, Report, verify};
 pub use view::View;
 

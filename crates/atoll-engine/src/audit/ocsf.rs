@@ -46,15 +46,16 @@ pub fn ocsf(view: &View) -> Value {
 fn activity(action: Action) -> u64 {
     match action {
         Action::SandboxCreate | Action::ContextCreate | Action::KeyCreate | Action::TemplateBuild => 1,
-        Action::FileRead | Action::FileList | Action::FileWatch | Action::FilesCollect => 2,
+        Action::FileRead | Action::FileList | Action::FileWatch | Action::FilesCollect | Action::CommandAttach => 2,
         Action::FileWrite
         | Action::FileChange
         | Action::SandboxPause
         | Action::SandboxResume
+        | Action::SandboxExtend
         | Action::ContextRestart
         | Action::ApprovalAnswer => 3,
         Action::SandboxEnd | Action::ContextRemove | Action::KeyRevoke => 4,
-        Action::Execute | Action::Command | Action::Port => 99,
+        Action::Execute | Action::Command | Action::CommandSignal | Action::Port => 99,
     }
 }
 

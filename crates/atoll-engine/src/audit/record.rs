@@ -31,13 +31,15 @@ pub enum Body {
     /// The first of each segment.
     Segment(SegmentStart),
     Opened(Opened),
-    Closed(Closed),
+    Closed(Box<Closed>),
     /// All up to here is signed.
     Checkpoint(Checkpoint),
     /// A line that a crash left unfinished was set aside.
     Cut(Cut),
     /// Signed records that were there once are gone.
     Truncated(Place),
+    /// Something that each start leaves was not there at the next one.
+    Missed(Missed),
     /// Private parts were erased.
     Redacted(Redacted),
     /// Old segments were removed.
@@ -69,6 +71,14 @@ pub struct Checkpoint {
 pub struct OpenEntry {
     pub seq: u64,
     pub writer: String,
+    /// What is private of its end is not to be written.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub redacted: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Who asked. Where from is private.
@@ -89,6 +99,11 @@ impl Actor {
     /// Atoll itself, when a clock or a stop ends something.
     pub fn system() -> Self {
         Self::named("system")
+    }
+
+    /// Somebody from outside who has shown no key.
+    pub fn is_stranger(&self) -> bool {
+        self.key.is_none() && self.address.is_some()
     }
 
     fn named(name: &str) -> Self {
@@ -125,6 +140,9 @@ pub struct Opened {
     pub template: Option<String>,
     pub code: Option<Digest>,
     pub port: Option<u16>,
+    /// When it was done, if the log could not be written then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Moment>,
 }
 
 /// Written after it.
@@ -145,11 +163,33 @@ pub struct Closed {
     /// The receipt itself, where this process has not written it into this segment before.
     pub facts: Option<Receipt>,
     pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about_key: Option<KeyFact>,
+}
+
+/// What went through a port of a sandbox while an entry was open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    pub requests: u64,
+    /// Those that found no server.
+    pub refused: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+/// A key that was made or revoked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyFact {
+    pub id: String,
+    pub tenant: String,
+    pub scopes: Vec<String>,
 }
 
 impl Closed {
     /// Its process is gone.
-    pub(super) fn lost(entry: u64) -> Self {
+    pub(super) fn lost(entry: u64) -> Box<Self> {
         super::entry::Closing::of(Ending::Lost).split(entry).0
     }
 }
@@ -165,16 +205,23 @@ pub(super) struct Receipts {
 const MAX_TOLD: usize = 4096;
 
 impl Receipts {
-    pub(super) fn once(&mut self, closed: &mut Closed, segment: u64) {
+    /// The receipt that is told now, if it was not before.
+    pub(super) fn once(&mut self, closed: &mut Closed, segment: u64) -> Option<Digest> {
         if self.segment != segment || self.told.len() >= MAX_TOLD {
             self.segment = segment;
             self.told.clear();
         }
-        if let Some(receipt) = closed.receipt
-            && !self.told.insert(receipt)
-        {
+        let receipt = closed.receipt?;
+        let new = self.told.insert(receipt);
+        if !new {
             closed.facts = None;
         }
+        new.then_some(receipt)
+    }
+
+    /// It could not be written.
+    pub(super) fn forget(&mut self, receipt: Digest) {
+        self.told.remove(&receipt);
     }
 }
 
@@ -201,8 +248,25 @@ pub struct Place {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    pub what: Missing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// The file `head`, which tells of a tail that was cut off.
+    Head,
+    /// All of them, though the log was used before.
+    Records,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redacted {
     pub entries: Vec<u64>,
+    /// Entries that were not closed yet: their ends are written without what is private.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<u64>,
     pub reason: String,
 }
 

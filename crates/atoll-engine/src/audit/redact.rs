@@ -9,25 +9,25 @@ use super::record::{Body, Redacted, Secrets};
 use super::segment::{self, Lines, Piece};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 
 /// Of one record, so that it fits a line.
 const MAX_ENTRIES: usize = 10_000;
 
 impl AuditLog {
-    /// Erases what is private of these entries, their ends included. Returns the records that have lost something.
+    /// Erases what is private of these entries, their ends included, also those that are still to come. Returns the records that have lost something.
     pub fn redact(&self, entries: &BTreeSet<u64>, reason: &str) -> Result<Vec<u64>, AuditError> {
         self.with_file(|file| {
             // Nobody writes to a segment that has a successor, so it can be replaced.
             file.roll()?;
             let hit = find(file, entries)?;
+            let open: Vec<u64> = file.chain.open.keys().copied().collect();
+            let open: Vec<u64> = open.into_iter().filter(|entry| entries.contains(entry)).collect();
+            // Said before it is done: a crash in between leaves a promise, not a gap that nobody explains.
+            for part in open.chunks(MAX_ENTRIES) {
+                file.append(redacted(&[], part, reason), Secrets::default())?;
+            }
             for part in hit.chunks(MAX_ENTRIES) {
-                let redacted = Redacted {
-                    entries: part.to_vec(),
-                    reason: reason.chars().take(1_000).collect(),
-                };
-                // Said before it is done: a crash in between leaves a promise, not a gap that nobody explains.
-                file.append(Body::Redacted(redacted), Secrets::default())?;
+                file.append(redacted(part, &[], reason), Secrets::default())?;
             }
             let wanted: BTreeSet<u64> = hit.iter().copied().collect();
             for number in segment::list(&file.dir).map_err(AuditError::Read)? {
@@ -38,6 +38,14 @@ impl AuditLog {
             Ok(hit)
         })
     }
+}
+
+fn redacted(entries: &[u64], open: &[u64], reason: &str) -> Body {
+    Body::Redacted(Redacted {
+        entries: entries.to_vec(),
+        open: open.to_vec(),
+        reason: reason.chars().take(1_000).collect(),
+    })
 }
 
 /// The records of these entries that have something private.
@@ -86,9 +94,8 @@ fn each(
 fn erase(file: &LogFile, number: u64, wanted: &BTreeSet<u64>) -> Result<(), AuditError> {
     let path = segment::path(&file.dir, number);
     let part = file.dir.join("segment.part");
-    let mut options = std::fs::OpenOptions::new();
-    let made = options.write(true).create(true).truncate(true).mode(0o600).open(&part);
-    let mut writer = std::io::BufWriter::new(made.map_err(AuditError::Write)?);
+    let made = super::files::fresh(&part).map_err(AuditError::Write)?;
+    let mut writer = std::io::BufWriter::new(made);
     let mut changed = false;
     each(file, number, |line, bytes| {
         let redact = wanted.contains(&line.record.seq) && line.private.is_some();

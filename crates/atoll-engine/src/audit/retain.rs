@@ -1,4 +1,4 @@
-//! Removing old segments: whole ones only, oldest first, after a signed record has said how they ended.
+//! Removing old segments, by age or by size: whole ones only, oldest first, after a signed record has said how they ended.
 
 use super::error::AuditError;
 use super::file::LogFile;
@@ -25,15 +25,46 @@ impl AuditLog {
                 }
                 last = Some((number, next.1));
             }
-            let Some((through, last)) = last else { return Ok(0) };
-            file.append(Body::Retired(Retired { through, last }), Secrets::default())?;
-            let old: Vec<u64> = numbers.into_iter().filter(|number| *number <= through).collect();
-            for number in &old {
-                std::fs::remove_file(segment::path(&file.dir, *number)).map_err(AuditError::Write)?;
-            }
-            Ok(old.len())
+            remove(file, &numbers, last)
         })
     }
+
+    /// Removes the oldest segments if there are more than the options allow.
+    pub fn shrink(&self, most: u64) -> Result<usize, AuditError> {
+        self.with_file(|file| shrink(file, most))
+    }
+}
+
+/// Removes the oldest segments, so that the others and a full newest one have so many bytes at most. Entries that are still
+/// open do not hold them: otherwise whoever keeps one open would let the log grow.
+pub(super) fn shrink(file: &mut LogFile, most: u64) -> Result<usize, AuditError> {
+    let numbers = segment::list(&file.dir).map_err(AuditError::Read)?;
+    let mut left: u64 = file.segment_bytes;
+    let size = |number: u64| std::fs::symlink_metadata(segment::path(&file.dir, number)).map(|meta| meta.len());
+    let older = numbers.iter().copied().filter(|number| *number < file.number);
+    for number in older {
+        left += size(number).map_err(AuditError::Read)?;
+    }
+    let mut last = None;
+    for pair in numbers.windows(2).filter(|pair| pair[0] < file.number) {
+        if left <= most {
+            break;
+        }
+        left -= size(pair[0]).map_err(AuditError::Read)?;
+        last = Some((pair[0], first(file, pair[1])?.1));
+    }
+    remove(file, &numbers, last)
+}
+
+/// Says that segments go, and how the last of them ended; then they go.
+fn remove(file: &mut LogFile, numbers: &[u64], last: Option<(u64, Place)>) -> Result<usize, AuditError> {
+    let Some((through, last)) = last else { return Ok(0) };
+    file.append(Body::Retired(Retired { through, last }), Secrets::default())?;
+    let old = numbers.iter().filter(|number| **number <= through);
+    for number in old.clone() {
+        std::fs::remove_file(segment::path(&file.dir, *number)).map_err(AuditError::Write)?;
+    }
+    Ok(old.count())
 }
 
 /// When a segment began, and behind which record.

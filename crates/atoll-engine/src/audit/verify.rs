@@ -7,7 +7,7 @@ use super::error::AuditError;
 use super::head::Head;
 use super::key::PublicKey;
 use super::line::{self, Line};
-use super::record::{Body, Place, Retired};
+use super::record::{Body, Missing, Place, Retired};
 use super::segment::{self, Lines, Piece};
 use serde::Serialize;
 use std::path::Path;
@@ -62,6 +62,17 @@ pub fn verify(dir: &Path, key: &PublicKey, expect: Option<Place>) -> Result<Repo
         check.segment(dir, *number)?;
     }
     Ok(check.end(numbers.last().copied().unwrap_or(0)))
+}
+
+fn missing(what: Missing) -> &'static str {
+    match what {
+        Missing::Head => {
+            "the file `head` was missing or unreadable at this start: whether records behind it were cut off cannot be told"
+        }
+        Missing::Records => {
+            "at this start there was a key or an index and no record: all were removed, or the very first start was cut short"
+        }
+    }
 }
 
 struct Check<'a> {
@@ -274,6 +285,7 @@ impl<'a> Check<'a> {
                     place.seq, place.hash
                 ),
             ),
+            Body::Missed(missed) => self.problem(Some(line.record.seq), missing(missed.what)),
             Body::Redacted(redacted) => {
                 self.overflow |= self.redacted.len() + redacted.entries.len() > MAX_ERASED;
                 if !self.overflow {

@@ -4,7 +4,7 @@ use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::line::Line;
 use super::moment::Moment;
-use super::record::{Actor, Body, FileFact, FindingFact};
+use super::record::{Actor, Body, FileFact, FindingFact, KeyFact, Traffic};
 use atoll_core::execution::{Receipt, Usage};
 use atoll_core::{ExecutionId, SandboxId};
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub struct View {
     /// Only where the log keeps code.
     pub code: Option<String>,
     pub port: Option<u16>,
+    /// When it was done, if the log could not be written then.
+    pub late: Option<Moment>,
     pub paths: Vec<String>,
     pub command: Vec<String>,
     pub inputs: Vec<FileFact>,
@@ -38,6 +40,10 @@ pub struct View {
     pub usage: Option<Usage>,
     pub receipt_sha256: Option<Digest>,
     pub receipt: Option<Receipt>,
+    /// Of a port.
+    pub traffic: Option<Traffic>,
+    /// The key that was made or revoked.
+    pub about_key: Option<KeyFact>,
     pub reason: Option<String>,
     pub error: Option<String>,
     pub ended: Option<Moment>,
@@ -81,6 +87,7 @@ impl View {
             code_sha256: open.code,
             code: private.code,
             port: open.port,
+            late: open.late,
             paths: private.paths,
             command: private.command,
             ended: closed.map(|(line, _)| line.record.time),
@@ -97,6 +104,8 @@ impl View {
             usage: end.as_ref().and_then(|end| end.usage),
             receipt_sha256: end.as_ref().and_then(|end| end.receipt),
             receipt: end.as_ref().and_then(|end| end.facts.clone()),
+            traffic: end.as_ref().and_then(|end| end.traffic),
+            about_key: end.as_ref().and_then(|end| end.about_key.clone()),
             reason: end.and_then(|end| end.reason),
         })
     }

@@ -21,7 +21,7 @@ pub(super) struct Writer {
 impl Writer {
     /// The caller holds the log's lock, so nobody takes a file that is not locked yet for a dead one's.
     pub(super) fn enter(dir: &Path) -> std::io::Result<Self> {
-        std::fs::create_dir_all(dir.join(DIR))?;
+        super::files::dir_within(dir, DIR)?;
         let id = to_hex(&crate::random_bytes()[..8]);
         let path = place(dir, &id);
         let held = File::create_new(&path)?;

@@ -19,7 +19,7 @@ impl Inputs {
     }
 
     pub(super) fn close(self, ticket: Ticket, closing: Closing) {
-        if self.0.is_empty() || ticket.0.is_none() {
+        if self.0.is_empty() || !ticket.is_kept() {
             return ticket.close(|| closing);
         }
         // The end of the process waits for it.
@@ -28,9 +28,7 @@ impl Inputs {
                 inputs: self.facts(),
                 ..closing
             };
-            if let Some(entry) = ticket.0 {
-                entry.close(closing);
-            }
+            ticket.close(|| closing);
         }));
     }
 

@@ -1,17 +1,21 @@
 //! The one door to sandboxes. What somebody wants done is written to the audit log, then done, then closed in the log.
 //!
 //! [`Sandbox`] is all that anybody outside of this crate holds of a sandbox, so nothing gets past. If the log cannot be
-//! written, nothing is done; only an end is never refused. Looking at a sandbox from outside (what it uses, whether it lives,
+//! written, nothing is done; only an end is never refused, and written as soon as it can be. Looking at a sandbox from outside (what it uses, whether it lives,
 //! facts about one file) is no dispatch.
 
 mod inputs;
 mod sandbox;
+mod ticket;
 mod upload;
+mod visits;
 
 pub use sandbox::Sandbox;
+pub use ticket::Ticket;
 pub use upload::Upload;
+pub use visits::Visit;
 
-use crate::audit::{Action, Actor, AuditError, AuditLog, Closing, Ending, Entry, Opening};
+use crate::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
 use crate::engine::EngineError;
 use crate::sandbox::{SandboxSpec, Walled};
 use std::sync::Arc;
@@ -24,19 +28,6 @@ pub enum Audit {
     Off {
         because: &'static str,
     },
-}
-
-impl Audit {
-    fn begin(&self, opening: Opening<'_>) -> Result<Option<Entry>, AuditError> {
-        match self {
-            Self::Log(log) => log.begin(opening).map(Some),
-            Self::Off { .. } => Ok(None),
-        }
-    }
-
-    fn is_slow(&self) -> bool {
-        matches!(self, Self::Log(log) if log.is_slow())
-    }
 }
 
 /// The door as one caller finds it.
@@ -58,26 +49,39 @@ impl Door {
         Opening::new(action, &self.actor)
     }
 
-    /// Writes down what is about to be done. Where that waits for the disk, other tasks go on meanwhile.
+    /// Writes down what is about to be done. Where that has to wait, other tasks go on meanwhile.
     async fn begin(&self, opening: Opening<'_>) -> Result<Ticket, EngineError> {
-        if !self.audit.is_slow() {
-            return Ok(Ticket(self.audit.begin(opening)?));
+        match &self.audit {
+            Audit::Log(log) => Ticket::open(Arc::clone(log), log.prepare(opening)).await,
+            Audit::Off { .. } => Ok(Ticket::none()),
         }
-        let Audit::Log(log) = self.audit.clone() else {
-            return Ok(Ticket(None));
-        };
-        let prepared = log.prepare(opening);
-        let waiting = tokio::task::spawn_blocking(move || log.begin_prepared(prepared).map(Some));
-        match waiting.await {
-            Ok(entry) => Ok(Ticket(entry?)),
-            // The runtime is being taken down.
-            Err(_) => Err(EngineError::Interrupted),
+    }
+
+    /// For what is never refused: if the log cannot be written, it is written when that can be. Only the disk is waited for.
+    async fn begin_anyway(&self, opening: Opening<'_>) -> Ticket {
+        let waits = matches!(&self.audit, Audit::Log(log) if log.is_slow());
+        if waits && let Ok(ticket) = self.begin(opening.clone()).await {
+            return ticket;
+        }
+        self.begin_or_later(opening)
+    }
+
+    /// The same where nobody can wait at all.
+    fn begin_or_later(&self, opening: Opening<'_>) -> Ticket {
+        match &self.audit {
+            Audit::Log(log) => Ticket::open_or_late(log, log.prepare(opening)),
+            Audit::Off { .. } => Ticket::none(),
         }
     }
 
     /// Opens an entry for something that is not done in a sandbox. Whoever does it closes it.
     pub async fn enter(&self, action: Action, subject: &str) -> Result<Ticket, EngineError> {
         self.begin(self.opening(action).at(subject)).await
+    }
+
+    /// The same for what is never refused. [`Ticket::is_late`] says whether the log could not be written.
+    pub async fn enter_anyway(&self, action: Action, subject: &str) -> Ticket {
+        self.begin_anyway(self.opening(action).at(subject)).await
     }
 
     /// Opens an entry, does the work, and closes it: with what `facts` says of a success, else with the error.
@@ -127,18 +131,5 @@ impl Door {
     }
 }
 
-/// The right to do one thing. Dropped without an end, the thing was given up.
-#[derive(Debug)]
-pub struct Ticket(Option<Entry>);
-
-impl Ticket {
-    pub fn close(self, closing: impl FnOnce() -> Closing) {
-        let Some(entry) = self.0 else { return };
-        let closing = closing();
-        match entry.is_slow() {
-            // Nobody needs to wait for the disk: the action is over.
-            true => drop(tokio::task::spawn_blocking(move || entry.close(closing))),
-            false => entry.close(closing),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

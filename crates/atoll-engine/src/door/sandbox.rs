@@ -1,5 +1,6 @@
 //! A sandbox as its callers hold it. Each call that does something inside has its entry in the audit log.
 
+use super::visits::{Visit, Visits};
 use super::{Door, Ticket, Upload};
 use crate::audit::{Action, Actor, Closing, Ending, FileFact, Opening};
 use crate::contexts::ContextInfo;
@@ -11,6 +12,7 @@ use crate::hint::Refusals;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
 use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
+use crate::session::{Refused, SessionError};
 use crate::share::Room;
 use atoll_core::execution::Execution;
 use atoll_core::wire::agent::{Entry, ListBound};
@@ -19,6 +21,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -35,16 +38,14 @@ struct Inner {
     /// As its maker found it, for an end that nobody asked for.
     door: Door,
     ended: AtomicBool,
+    visits: Visits,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if !*self.ended.get_mut() {
             let opening = self.door.opening(Action::SandboxEnd).within(self.walled.id());
-            // An end is never refused.
-            if let Ok(Some(entry)) = self.door.audit.begin(opening) {
-                entry.close(end_of(EndReason::Closed));
-            }
+            self.door.begin_or_later(opening).close(|| end_of(EndReason::Closed));
         }
     }
 }
@@ -66,6 +67,7 @@ impl Sandbox {
             walled,
             door: door.clone(),
             ended: AtomicBool::new(false),
+            visits: Visits::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -127,7 +129,11 @@ impl Sandbox {
         if let Choice::Default(language) = request.context {
             opening.language = Some(language.as_str().to_owned());
         }
-        let work = self.inner.walled.execute(request, sink);
+        let control = request.control.clone();
+        let work = async {
+            control.begin();
+            self.inner.walled.execute(request, sink).await
+        };
         self.door.dispatch(opening, work, Closing::of_execution).await
     }
 
@@ -197,6 +203,41 @@ impl Sandbox {
             }
         }
         started
+    }
+
+    /// Sends a signal to a command. False if it has ended.
+    pub async fn signal(&self, command: &Command, signal: i32) -> Result<bool, EngineError> {
+        let mut opening = self.opening(Action::CommandSignal);
+        let pid = command.info.pid;
+        opening.command = vec!["kill".to_owned(), format!("-{signal}"), pid.to_string()];
+        let work = async { Ok(command.signal(signal)) };
+        self.door.dispatch(opening, work, done).await
+    }
+
+    /// Listens to a command that runs already.
+    pub async fn attach(&self, command: &Command) -> Result<Listener, EngineError> {
+        let mut opening = self.opening(Action::CommandAttach);
+        opening.command = command.info.spec.argv.clone();
+        let work = async { Ok(command.listen()) };
+        self.door.dispatch(opening, work, done).await
+    }
+
+    /// Changes how long the sandbox lives.
+    pub(crate) async fn extend(
+        &self,
+        long: Duration,
+        change: impl FnOnce() -> Result<(), Refused>,
+    ) -> Result<(), SessionError> {
+        let ticket = self.door.begin(self.opening(Action::SandboxExtend)).await?;
+        let done = change();
+        ticket.close(|| match &done {
+            Ok(()) => Closing {
+                reason: Some(format!("{} ms", long.as_millis())),
+                ..Closing::of(Ending::Ok)
+            },
+            Err(refused) => Closing::failed(refused),
+        });
+        Ok(done?)
     }
 
     /// Facts about one file: no dispatch.
@@ -272,11 +313,16 @@ impl Sandbox {
         self.inner.walled.unwatch(watch).await
     }
 
-    /// Connects to a server inside, on the sandbox's own loopback.
-    pub async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
-        let mut opening = self.opening(Action::Port);
-        opening.port = Some(port);
-        self.door.dispatch(opening, self.inner.walled.connect(port), done).await
+    /// Connects to a server inside, on the sandbox's own loopback. Whoever moves bytes tells the visit.
+    pub async fn connect(&self, port: u16) -> Result<(TcpStream, Visit), EngineError> {
+        let visit = self.inner.visits.visit(&self.door, self.id(), port).await?;
+        match self.inner.walled.connect(port).await {
+            Ok(stream) => Ok((stream, visit)),
+            Err(error) => {
+                visit.refused();
+                Err(error)
+            }
+        }
     }
 
     /// Memory in use now, as its agent sees it.
@@ -321,14 +367,11 @@ impl Sandbox {
     /// An end is never refused: what cannot be written down is done all the same.
     pub(crate) async fn end_because(&self, reason: EndReason) -> Result<(), EngineError> {
         let ticket = match self.inner.ended.swap(true, Ordering::AcqRel) {
-            true => Ticket(None),
-            false => self
-                .door
-                .begin(self.opening(Action::SandboxEnd))
-                .await
-                .unwrap_or(Ticket(None)),
+            true => Ticket::none(),
+            false => self.door.begin_anyway(self.opening(Action::SandboxEnd)).await,
         };
         let done = self.inner.walled.end().await;
+        self.inner.visits.close().await;
         ticket.close(|| end_of(reason));
         done
     }

@@ -27,7 +27,7 @@ impl<'a> Upload<'a> {
 
     /// Hands over the next bytes. An agent that has given up is told of by [`Upload::commit`].
     pub async fn push(&mut self, bytes: &[u8]) -> Result<(), EngineError> {
-        if self.ticket.0.is_some() {
+        if self.ticket.is_kept() {
             self.hasher.update(bytes);
         }
         self.size += bytes.len() as u64;

@@ -99,6 +99,11 @@ impl Context {
         })
     }
 
+    /// What it holds of our memory counts for this tenant.
+    pub(crate) fn belongs_to(&mut self, owner: &std::sync::Arc<str>) {
+        self.share.belongs_to(owner);
+    }
+
     /// How a context that is gone has ended: exit code, signal.
     pub(crate) async fn exit(&mut self) -> Exit {
         match self.ended {

@@ -294,13 +294,15 @@ impl Session {
     }
 
     /// Ends so long from now, sooner or later than before.
-    pub fn set_lifetime(&self, long: Duration) -> Result<(), Refused> {
-        self.change_clock(|clock, now| clock.set(long, now))
+    pub async fn set_lifetime(&self, by: &Actor, long: Duration) -> Result<(), SessionError> {
+        let change = || self.change_clock(|clock, now| clock.set(long, now));
+        self.sandbox.by(by).extend(long, change).await
     }
 
     /// Ends no sooner than so long from now.
-    pub fn extend_to(&self, long: Duration) -> Result<(), Refused> {
-        self.change_clock(|clock, now| clock.at_least(long, now))
+    pub async fn extend_to(&self, by: &Actor, long: Duration) -> Result<(), SessionError> {
+        let change = || self.change_clock(|clock, now| clock.at_least(long, now));
+        self.sandbox.by(by).extend(long, change).await
     }
 
     fn change_clock(&self, change: impl FnOnce(&mut Clock, Instant)) -> Result<(), Refused> {
@@ -348,11 +350,11 @@ impl Session {
     async fn resume_now(&self, by: &Actor) -> Result<(), SessionError> {
         let _alone = self.turning.lock().await;
         self.turn(Act::Resume)?;
-        self.sandbox
-            .by(by)
-            .freeze(false)
-            .await
-            .map_err(|error| self.blame(error))?;
+        if let Err(error) = self.sandbox.by(by).freeze(false).await {
+            // Its processes still stand.
+            self.turn(Act::Pause)?;
+            return Err(self.blame(error));
+        }
         self.events.add(Happening::Resumed);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use crate::auth::Caller;
 use crate::sandboxes::Sandboxes;
+use atoll_engine::Visit;
 use axum::body::{Body, Bytes};
 use axum::response::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -23,6 +24,7 @@ pub(crate) struct Meter(Arc<Counting>);
 struct Counting {
     sandboxes: Arc<Sandboxes>,
     caller: Caller,
+    visit: Option<Visit>,
     moved: Mutex<Moved>,
 }
 
@@ -34,9 +36,19 @@ struct Moved {
 
 impl Meter {
     pub(crate) fn new(sandboxes: &Arc<Sandboxes>, caller: Caller) -> Self {
+        Self::of(sandboxes, caller, None)
+    }
+
+    /// What goes through a port also counts for the visit, which lasts as long as somebody counts.
+    pub(crate) fn of_visit(sandboxes: &Arc<Sandboxes>, caller: Caller, visit: Visit) -> Self {
+        Self::of(sandboxes, caller, Some(visit))
+    }
+
+    fn of(sandboxes: &Arc<Sandboxes>, caller: Caller, visit: Option<Visit>) -> Self {
         Self(Arc::new(Counting {
             sandboxes: Arc::clone(sandboxes),
             caller,
+            visit,
             moved: Mutex::default(),
         }))
     }
@@ -50,6 +62,9 @@ impl Meter {
     }
 
     fn add(&self, came: u64, went: u64) {
+        if let Some(visit) = &self.0.visit {
+            visit.moved(came, went);
+        }
         let mut moved = self.0.moved.lock().unwrap_or_else(PoisonError::into_inner);
         moved.came += came;
         moved.went += went;

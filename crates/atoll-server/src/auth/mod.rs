@@ -16,6 +16,7 @@ pub use ring::{KeyRing, KeyTable};
 pub use scopes::Scopes;
 
 use atoll_core::service::Scope;
+use atoll_engine::audit::Actor;
 
 /// The tenant of keys that name none, and of requests without a key where those are allowed.
 pub const DEFAULT_TENANT: &str = "default";
@@ -25,6 +26,8 @@ pub const DEFAULT_TENANT: &str = "default";
 pub enum BadName {
     #[error("not a tenant: `{0}`; 1 to 63 of a-z, 0-9, - and _, a letter or digit first")]
     Tenant(String),
+    #[error("not a tenant for a key: `{0}` is what the audit log calls Atoll itself, or who started it")]
+    Reserved(String),
     #[error("not a name for a key: 1 to 100 printable characters are wanted")]
     Key,
 }
@@ -35,6 +38,15 @@ pub fn check_tenant(tenant: &str) -> Result<(), BadName> {
     let rest = tenant.bytes().all(|byte| plain(byte) || byte == b'-' || byte == b'_');
     let fine = first && rest && tenant.len() <= 63;
     fine.then_some(()).ok_or_else(|| BadName::Tenant(tenant.to_owned()))
+}
+
+/// The same for one that gets a key: names of the audit log are nobody's.
+pub fn check_own_tenant(tenant: &str) -> Result<(), BadName> {
+    let taken = [Actor::local(), Actor::system()];
+    match taken.iter().any(|actor| actor.tenant == tenant) {
+        true => Err(BadName::Reserved(tenant.to_owned())),
+        false => check_tenant(tenant),
+    }
 }
 
 pub fn check_key_name(name: &str) -> Result<(), BadName> {
@@ -50,6 +62,14 @@ pub fn default_scopes() -> Scopes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_the_audit_log_are_no_tenants_of_keys() {
+        for name in ["local", "system", "A"] {
+            assert!(check_own_tenant(name).is_err(), "{name}");
+        }
+        assert_eq!(check_own_tenant("team"), Ok(()));
+    }
 
     #[test]
     fn tenants_are_plain_words() {

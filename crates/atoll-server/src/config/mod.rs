@@ -11,7 +11,7 @@ mod table;
 mod value;
 
 pub use print::print;
-pub use resolve::{Environment, Resolved, Source, Sources, resolve};
+pub use resolve::{Environment, Resolved, Source, Sources, resolve, resolve_audit};
 pub use table::{SETTINGS, Setting};
 pub(crate) use value::split_port;
 pub use value::{Domain, HostPattern, WebOrigin};
@@ -85,6 +85,8 @@ pub struct AuditSettings {
     pub dir: Option<String>,
     pub keep_code: bool,
     pub segment_bytes: SegmentBytes,
+    /// `None`: no bound.
+    pub keep_bytes: Option<LogBytes>,
     pub sync: bool,
     /// `None`: for ever.
     pub keep: Option<RetentionMillis>,
@@ -154,6 +156,7 @@ impl Default for Settings {
                 dir: None,
                 keep_code: false,
                 segment_bytes: SegmentBytes::known(16 << 20),
+                keep_bytes: None,
                 sync: false,
                 keep: None,
             },

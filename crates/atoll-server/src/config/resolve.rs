@@ -3,7 +3,7 @@
 use super::file::{self, Text};
 use super::nearest::{distance, nearest};
 use super::table::{Kind, SETTINGS, Setting};
-use super::{ConfigError, Settings};
+use super::{AuditSettings, ConfigError, Settings};
 use std::path::{Path, PathBuf};
 
 /// Variables of the process that begin with `ATOLL_`.
@@ -177,6 +177,7 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
             settings.profile, settings.max_profile
         ));
     }
+    check_audit(&settings.audit)?;
     if lifetime.idle > lifetime.hard {
         return refuse(format!(
             "lifetime.idle ({}) is above lifetime.hard ({})",
@@ -184,4 +185,40 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
         ));
     }
     Ok(())
+}
+
+/// A file that is full and the one that is written are always there.
+fn check_audit(audit: &AuditSettings) -> Result<(), ConfigError> {
+    let least = audit.segment_bytes.get().saturating_mul(2);
+    match audit.keep_bytes.filter(|keep| keep.get() < least) {
+        None => Ok(()),
+        Some(keep) => Err(ConfigError::Together(format!(
+            "audit.keep_bytes ({keep}) is less than twice audit.segment_bytes ({})",
+            audit.segment_bytes
+        ))),
+    }
+}
+
+/// The settings of the audit log alone, for commands that write to it without being a server: others are not looked at.
+pub fn resolve_audit(sources: &Sources) -> Result<AuditSettings, ConfigError> {
+    let mut resolved = Resolved {
+        settings: Settings::default(),
+        sources: vec![Source::Default; SETTINGS.len()],
+    };
+    let ours = |setting: &Setting| setting.name.starts_with("audit.");
+    let usual = sources.usual_file.as_ref().filter(|path| path.exists());
+    if let Some(path) = sources.file.as_ref().or(usual) {
+        for (name, text) in file::read(path)? {
+            let source = Source::File(path.clone());
+            if let Some((index, setting)) = find(&name).filter(|(_, setting)| ours(setting)) {
+                let value = one_text(setting, text).map_err(|why| wrong(setting, &source, why))?;
+                resolved.take(index, setting, &value, source)?;
+            }
+        }
+    }
+    let named = |(name, _): &&(String, String)| name.starts_with("ATOLL_AUDIT_");
+    let environment: Environment = sources.environment.iter().filter(named).cloned().collect();
+    resolved.take_environment(&environment)?;
+    check_audit(&resolved.settings.audit)?;
+    Ok(resolved.settings.audit)
 }

@@ -164,10 +164,11 @@ settings! {
     "quota.bytes_per_day", Optional, "Bytes in and out per key and day, likewise", |s| s.quota.bytes_per_day, put_optional, show_option;
     "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
     "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
-    "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory, where `atoll run` writes, too", |s| s.audit.dir, put_path, show_path;
+    "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory", |s| s.audit.dir, put_path, show_path;
     "audit.keep_code", Flag, "Keep the code of executions in the audit log, not only its digest", |s| s.audit.keep_code, put_flag, show;
     "audit.segment_bytes", Number, "Size at which the audit log begins its next file", |s| s.audit.segment_bytes, put, show_tight;
     "audit.sync", Flag, "Flush each record of the audit log to the disk before the action starts", |s| s.audit.sync, put_flag, show;
     "audit.keep", Optional, "Time after which files of the audit log are removed; none keeps them for ever", |s| s.audit.keep, put_optional, show_option;
+    "audit.keep_bytes", Optional, "Size of all files of the audit log together, at least two of them; the oldest go. none is no bound", |s| s.audit.keep_bytes, put_optional, show_option;
     "otlp.endpoint", Optional, "Where traces are sent by OTLP over HTTP; needs a build with the feature otlp", |s| s.otlp_endpoint, put_url, show_option;
 }

@@ -166,3 +166,31 @@ fn every_setting_has_its_own_flag_and_variable() {
     names.dedup();
     assert_eq!(names.len(), SETTINGS.len() * 2);
 }
+
+#[test]
+fn commands_look_at_the_settings_of_the_audit_log_and_at_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("atoll.toml");
+    let text = "listen = 7\nnobody_knows = 1\n[audit]\ndir = \"/of/the/file\"\nkeep_code = true\n";
+    fs_err::write(&path, text).unwrap();
+    let read = |environment: Environment| {
+        resolve_audit(&Sources {
+            environment,
+            usual_file: Some(path.clone()),
+            ..Sources::default()
+        })
+    };
+    let audit = read(env(&[("ATOLL_LISTEN", "x"), ("ATOLL_AUDIT_SYNC", "true")])).unwrap();
+    assert_eq!(
+        (audit.dir.as_deref(), audit.keep_code, audit.sync),
+        (Some("/of/the/file"), true, true)
+    );
+    let audit = read(env(&[("ATOLL_AUDIT_DIR", "/of/the/variable")])).unwrap();
+    assert_eq!(audit.dir.as_deref(), Some("/of/the/variable"));
+    assert!(read(env(&[("ATOLL_AUDIT_DIR", "elsewhere")])).is_err());
+    assert!(read(env(&[("ATOLL_AUDIT_DYR", "/a")])).is_err(), "a mistyped name");
+    assert!(
+        read(env(&[("ATOLL_AUDIT_KEEP_BYTES", "20MiB")])).is_err(),
+        "less than two files"
+    );
+}

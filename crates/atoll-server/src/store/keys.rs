@@ -5,6 +5,7 @@ use crate::auth::{Digest, KeyTable, Scopes};
 use crate::clock::Timestamp;
 use crate::config::Quotas;
 use atoll_core::KeyId;
+use atoll_engine::audit::KeyFact;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 /// What a new key is to be.
@@ -29,6 +30,17 @@ pub struct KeyRecord {
     pub created: Timestamp,
     pub revoked: Option<Timestamp>,
     pub last_used: Option<Timestamp>,
+}
+
+impl KeyRecord {
+    /// As the audit log tells of it.
+    pub fn fact(&self) -> KeyFact {
+        KeyFact {
+            id: self.id.to_string(),
+            tenant: self.tenant.clone(),
+            scopes: self.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        }
+    }
 }
 
 const COLUMNS: &str = "id, name, tenant, digest, scopes, quotas, created, revoked, last_used";

@@ -2,15 +2,19 @@
 
 mod shown;
 
+use super::serve::environment;
 use super::template::{print, print_json};
 use super::{home, usable_home};
 use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
-use crate::output::Failure;
+use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
+use atoll_core::{ExecutionId, SandboxId};
 use atoll_engine::audit::{
-    AuditError, AuditLog, AuditOptions, Digest, Index, Moment, Place, PublicKey, Query, View, ocsf, verify,
+    AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Moment, Opening, Place, PublicKey, Query, View,
+    ocsf, verify,
 };
-use atoll_engine::{Audit, EngineError, JailError};
+use atoll_engine::{EngineError, JailError};
+use atoll_server::config::{Sources, resolve_audit};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +27,37 @@ const PAGE: usize = 500;
 const LEAST_FILE_BYTES: u64 = 64 << 20;
 
 /// Where commands that run without a server write.
-pub(crate) fn of_home(home: &Path) -> Result<Audit, Failure> {
-    log_of(home).map(Audit::Log)
-}
-
 pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
     check_file_size()?;
-    AuditLog::open(AuditOptions::new(home.join("audit"))).map_err(|error| unusable(&error))
+    AuditLog::open(options(home)?).map_err(|error| unusable(&error))
+}
+
+/// As the settings of a server say, so that all of a data directory write to one log.
+fn options(home: &Path) -> Result<AuditOptions, Failure> {
+    let sources = Sources {
+        flags: Vec::new(),
+        environment: environment(),
+        file: std::env::var_os("ATOLL_CONFIG").map(PathBuf::from),
+        usual_file: Some(home.join("atoll.toml")),
+    };
+    let settings = resolve_audit(&sources).map_err(|error| Failure::bad(&error))?;
+    Ok(settings.options(home))
+}
+
+/// Does something that is not done in a sandbox, between the two halves of its entry.
+pub(crate) fn noted<T>(
+    log: &Arc<AuditLog>,
+    opening: Opening<'_>,
+    work: impl FnOnce() -> Result<T, Failure>,
+    facts: impl FnOnce(&T) -> Closing,
+) -> Result<T, Failure> {
+    let entry = log.begin(opening).map_err(|error| unusable(&error))?;
+    let done = work();
+    entry.close(match &done {
+        Ok(done) => facts(done),
+        Err(_) => Closing::of(Ending::Failed),
+    });
+    done
 }
 
 /// The kernel ends who writes more to a file than a shell has allowed: better said before.
@@ -62,11 +90,11 @@ fn unusable(error: &AuditError) -> Failure {
 pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
     let dir = match args.dir {
         Some(dir) => dir,
-        None => home()?.join("audit"),
+        None => options(&home()?)?.dir,
     };
     match args.command {
         AuditCommand::Tail { count, follow, json } => tail(&dir, count, follow, json),
-        AuditCommand::Show { id, json } => show(&dir, id, json),
+        AuditCommand::Show { id, json } => show(&dir, &id, json),
         AuditCommand::Verify(args) => check(&dir, &args),
         AuditCommand::Export(args) => {
             let query = Query {
@@ -82,12 +110,20 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn indexed(dir: &Path) -> Result<Index, Failure> {
-    if !dir.is_dir() {
+    // Reading leaves nothing where there was no log.
+    if !has_log(dir) {
         return Err(Failure::usage(format!("there is no audit log in `{}`", dir.display())));
     }
     let mut index = Index::open(dir).map_err(|error| Failure::ours(&error))?;
     index.update().map_err(|error| Failure::ours(&error))?;
     Ok(index)
+}
+
+fn has_log(dir: &Path) -> bool {
+    let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    names
+        .map(|entry| entry.path())
+        .any(|path| path.extension().is_some_and(|end| end == "jsonl"))
 }
 
 fn moment(text: &str) -> Result<Moment, Failure> {
@@ -135,14 +171,48 @@ fn go_on(index: &mut Index, json: bool) -> Result<ExitStatus, Failure> {
     }
 }
 
-fn show(dir: &Path, id: u64, json: bool) -> Result<ExitStatus, Failure> {
-    let view = indexed(dir)?.find(id).map_err(|error| match error {
-        AuditError::NoEntry(_) => Failure::bad(&error),
-        error => Failure::ours(&error),
-    })?;
+fn show(dir: &Path, id: &str, json: bool) -> Result<ExitStatus, Failure> {
+    let index = indexed(dir)?;
+    match id.parse::<u64>() {
+        Ok(number) => show_one(&index.find(number).map_err(|error| not_there(&error))?, json),
+        Err(_) if SandboxId::parse(id).is_some() || ExecutionId::parse(id).is_some() => show_all(&index, id, json),
+        Err(_) => Err(Failure::usage(format!(
+            "not an entry: `{}`; give its number, or the id of a sandbox or an execution",
+            visible(id)
+        ))),
+    }
+}
+
+fn not_there(error: &AuditError) -> Failure {
+    match error {
+        AuditError::NoEntry(_) => Failure::bad(error),
+        error => Failure::ours(error),
+    }
+}
+
+fn show_one(view: &View, json: bool) -> Result<ExitStatus, Failure> {
     match json {
-        true => print_json(&view),
-        false => print(&shown::whole(&view)?),
+        true => print_json(view),
+        false => print(&shown::whole(view)?),
+    }
+}
+
+fn show_all(index: &Index, id: &str, json: bool) -> Result<ExitStatus, Failure> {
+    let mut last = 0;
+    loop {
+        let page = index.about(id, last, PAGE).map_err(|error| Failure::ours(&error))?;
+        for view in &page {
+            if !json && last > 0 {
+                print("\n")?;
+            }
+            show_one(view, json)?;
+            last = view.id;
+        }
+        match (page.len() < PAGE, last) {
+            (true, 0) => return Err(Failure::usage(format!("nothing in the audit log is about `{id}`"))),
+            (true, _) => return Ok(ExitStatus::Ok),
+            (false, _) => {}
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! `atoll keys create|list|revoke`: straight on the store, with or without a server beside it.
 
+use super::audit::{log_of, noted};
 use super::template::{print, print_json};
 use super::{home, usable_home};
 use crate::args::{CreateKeyArgs, KeysArgs, KeysCommand};
@@ -9,9 +10,9 @@ use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, Closing, Ending, Opening};
 use atoll_server::Store;
 use atoll_server::api::native::{CreatedKey, Key, KeyList};
-use atoll_server::auth::{Scopes, SecretKey, check_key_name, check_tenant};
+use atoll_server::auth::{Scopes, SecretKey, check_key_name, check_own_tenant};
 use atoll_server::config::Quotas;
-use atoll_server::store::NewKey;
+use atoll_server::store::{KeyRecord, NewKey};
 
 pub(crate) fn run(args: KeysArgs) -> Result<ExitStatus, Failure> {
     match args.command {
@@ -42,7 +43,7 @@ fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>
 
 fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
     check_key_name(&args.name).map_err(|error| Failure::bad(&error))?;
-    check_tenant(&args.tenant).map_err(|error| Failure::bad(&error))?;
+    check_own_tenant(&args.tenant).map_err(|error| Failure::bad(&error))?;
     let scopes: Scopes = args.scope.parse().map_err(|error| Failure::bad(&error))?;
     if scopes.is_empty() {
         return Err(Failure::usage("a key needs at least one scope"));
@@ -55,9 +56,14 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
         quotas: quotas(&args.quota)?,
         digest: secret.digest(),
     };
-    let record = written(Action::KeyCreate, &new.name.clone(), || {
-        with_store(|store| async move { store.create_key(new).await })
-    })?;
+    let (log, actor, name) = (log_of(&usable_home()?)?, Actor::local(), new.name.clone());
+    // No key is made that is not in the audit log before.
+    let record = noted(
+        &log,
+        Opening::new(Action::KeyCreate, &actor).at(&name),
+        || with_store(|store| async move { store.create_key(new).await }),
+        |record| about(Some(record)),
+    )?;
     let created = CreatedKey {
         record: record.into(),
         key: secret.reveal().to_owned(),
@@ -74,19 +80,11 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
     ))
 }
 
-/// Nothing happens to a key that is not in the audit log before.
-fn written<T>(action: Action, subject: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    let log = super::audit::log_of(&usable_home()?)?;
-    let actor = Actor::local();
-    let entry = log
-        .begin(Opening::new(action, &actor).at(subject))
-        .map_err(|error| Failure::ours(&error))?;
-    let done = work();
-    entry.close(Closing::of(match done {
-        Ok(_) => Ending::Ok,
-        Err(_) => Ending::Failed,
-    }));
-    done
+fn about(record: Option<&KeyRecord>) -> Closing {
+    Closing {
+        about_key: record.map(KeyRecord::fact),
+        ..Closing::of(Ending::Ok)
+    }
 }
 
 fn quotas(given: &[String]) -> Result<Quotas, Failure> {
@@ -143,12 +141,29 @@ fn revoke(id: &str, json: bool) -> Result<ExitStatus, Failure> {
         ..Failure::usage(format!("no such key: `{}`", visible(id)))
     };
     let wanted = KeyId::parse(id).ok_or_else(unknown)?;
-    let record = written(Action::KeyRevoke, wanted.clone().as_str(), || {
-        with_store(|store| async move { store.revoke_key(wanted).await })
-    })?;
+    let record = revoked(wanted)?;
     let key = Key::from(record.ok_or_else(unknown)?);
     if json {
         return print_json(&key);
     }
     print(&format!("{} is revoked\n", key.id))
+}
+
+/// Never refused because of the log: a key that somebody has stolen must end. What could not be written is said.
+fn revoked(id: KeyId) -> Result<Option<KeyRecord>, Failure> {
+    let actor = Actor::local();
+    let entry = log_of(&usable_home()?).and_then(|log| {
+        let opening = Opening::new(Action::KeyRevoke, &actor).at(id.as_str());
+        log.begin(opening).map_err(|error| Failure::ours(&error))
+    });
+    let done = with_store(|store| async move { store.revoke_key(id).await });
+    match (entry, &done) {
+        (Ok(entry), Ok(record)) => entry.close(about(record.as_ref())),
+        (Ok(entry), Err(_)) => entry.close(Closing::of(Ending::Failed)),
+        (Err(failure), _) => note(&format!(
+            "note: this is not in the audit log, which cannot be written\n{}",
+            failure.text()
+        )),
+    }
+    done
 }

@@ -16,10 +16,10 @@ use crate::printer::{Printer, Stream};
 use atoll_core::ExecutionId;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::audit::Actor;
+use atoll_engine::audit::{Action, Actor, Closing, Opening};
 use atoll_engine::template::{Template, TemplateStore};
 use atoll_engine::{
-    Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
+    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
 };
 use request::Request;
 use std::collections::BTreeMap;
@@ -41,6 +41,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let approved = match gate::pass(&request) {
         Ok(approved) => approved,
         Err(refused) => {
+            note_refused(&request, &refused)?;
             return with_printer(&mut request, async |request, printer, _| {
                 Ok(show(request, *refused, SavedFiles::default(), None, printer))
             });
@@ -48,19 +49,19 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     };
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
-    let template = template::open(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+    let log = audit::log_of(&home)?;
+    let template = template::open(&store, &log, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     // A signal that came too late for the build is for what follows.
     if store.stop().is_stopped() {
         return Err(Failure::of_engine(&EngineError::Interrupted));
     }
-    let audit = audit::of_home(&home)?;
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let config = EngineConfig {
         home,
         program,
         warmth: Warmth::Cold,
         walls: Walls::default(),
-        audit,
+        audit: Audit::Log(log),
     };
     raise_open_files();
     with_printer(&mut request, async |request, printer, interrupt| {
@@ -71,6 +72,18 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
         };
         whole_run(local, request, printer, interrupt).await
     })
+}
+
+/// Code that the policy refuses starts nothing, and is in the audit log all the same.
+fn note_refused(request: &Request, refused: &Execution) -> Result<(), Failure> {
+    let (log, actor) = (audit::log_of(&usable_home()?)?, Actor::local());
+    let opening = Opening {
+        execution: Some(refused.execution_id.clone()),
+        language: Some(request.language.as_str().to_owned()),
+        code: Some(&request.code),
+        ..Opening::new(Action::Execute, &actor)
+    };
+    audit::noted(&log, opening, || Ok(()), |()| Closing::of_execution(refused))
 }
 
 /// Runs to the end; whatever went wrong is said, and all that was printed is waited for.

@@ -46,7 +46,7 @@ fn resolve(
     })
 }
 
-fn environment() -> Environment {
+pub(super) fn environment() -> Environment {
     let text = |name: std::ffi::OsString| name.into_string().ok();
     let all = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
     all.filter(|(name, _)| name.starts_with("ATOLL_")).collect()

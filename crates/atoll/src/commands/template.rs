@@ -1,13 +1,16 @@
 //! `atoll template build|list|show|rm`.
 
+use super::audit::{log_of, noted};
 use super::{home, usable_home};
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::bar::Bar;
 use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
 use atoll_engine::template::{OtherBuild, Template, TemplateError, TemplateInfo, TemplateStore};
 use serde::Serialize;
 use std::io::Write;
+use std::sync::Arc;
 
 pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
     let home = match &args.command {
@@ -24,22 +27,44 @@ pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
 }
 
 /// Opens a template, building it first if need be, with a progress bar.
-pub(crate) fn open(store: &TemplateStore, name: &str) -> Result<Template, Failure> {
+pub(crate) fn open(store: &TemplateStore, log: &Arc<AuditLog>, name: &str) -> Result<Template, Failure> {
+    let open = || ensured(store, name, false);
+    match store.show(name).is_ok_and(|shown| !shown.info.built) {
+        true => built(log, name, open),
+        false => open(),
+    }
+}
+
+fn ensured(store: &TemplateStore, name: &str, force: bool) -> Result<Template, Failure> {
     let bar = Bar::new(name, store.stop());
-    let template = store.ensure(name, &bar);
+    let template = match force {
+        true => store.rebuild(name, &bar),
+        false => store.ensure(name, &bar),
+    };
     bar.finish();
     template.map_err(|error| fail(&error))
 }
 
+/// A build is written down: it brings packages from elsewhere.
+fn built(
+    log: &Arc<AuditLog>,
+    name: &str,
+    work: impl FnOnce() -> Result<Template, Failure>,
+) -> Result<Template, Failure> {
+    let actor = Actor::local();
+    let opening = Opening::new(Action::TemplateBuild, &actor).at(name);
+    noted(log, opening, work, |template| Closing {
+        reason: Some(template.digest.clone()),
+        ..Closing::of(Ending::Ok)
+    })
+}
+
 fn build(store: &TemplateStore, name: &str, force: bool, json: bool) -> Result<ExitStatus, Failure> {
-    let bar = Bar::new(name, store.stop());
-    let built = if force {
-        store.rebuild(name, &bar)
-    } else {
-        store.ensure(name, &bar)
+    let builds = store.show(name).is_ok_and(|shown| force || !shown.info.built);
+    let template = match builds {
+        true => built(&log_of(&usable_home()?)?, name, || ensured(store, name, force))?,
+        false => ensured(store, name, force)?,
     };
-    bar.finish();
-    let template = built.map_err(|error| fail(&error))?;
     let info = store.show(&template.name).map_err(|error| fail(&error))?;
     if json {
         print_json(&info)

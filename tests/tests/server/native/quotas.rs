@@ -185,15 +185,53 @@ fn a_used_up_day_of_the_maker_refuses_commands_and_runs_of_other_keys() {
     // "said\n" in base64.
     assert!(start().contains("c2FpZAo="), "{}", start());
     assert_eq!(post(&server, &other, &run, &json!({"code": "1"})).status, 200);
+    let mut running = sandbox
+        .begin_call(
+            &server,
+            "/process.Process/Start",
+            &json!({"process": {"cmd": "/bin/cat"}}),
+        )
+        .unwrap();
+    let text = atoll_tests::e2b::read_until(&mut running, "\"pid\":").unwrap();
+    let digits = text.rsplit("\"pid\":").next().unwrap().split('}').next().unwrap();
+    let selector = json!({"pid": digits.parse::<u32>().unwrap()});
     let said = sandbox.run(&server, "print('x' * 100_000)").unwrap();
     assert!(said.body.contains("end_of_execution"), "{}", said.body);
     let refused_start = start();
     assert!(refused_start.contains("resource_exhausted"), "{refused_start}");
     assert!(!refused_start.contains("c2FpZAo="), "{refused_start}");
+    // What runs goes on, and takes no input and no listeners any more.
+    let listen = sandbox
+        .call(&server, "/process.Process/Connect", &json!({ "process": selector }))
+        .unwrap();
+    assert!(listen.body.contains("resource_exhausted"), "{listen:?}");
+    let input = json!({"process": selector, "input": {"stdin": "aGkK"}}).to_string();
+    let typed = sandbox
+        .send(&server, "POST", "/process.Process/SendInput", input.as_bytes())
+        .unwrap();
+    assert_eq!(typed.status, 429, "{typed:?}");
     let ran = post(&server, &other, &run, &json!({"code": "1"}));
     assert_eq!(refused(&ran), (429, "quota_exceeded".into()));
     let own = post(&server, &other, "/v1/run", &json!({"code": "1"}));
     assert_eq!(own.status, 200, "its own day is not over: {}", own.text());
+}
+
+#[test]
+fn what_a_command_is_told_at_its_start_counts_for_the_day() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let quotas = json!({"name": "n", "quotas": {"bytes_per_day": 100_000}});
+    let key = server.new_key(&quotas).unwrap();
+    let sandbox = create(&server, &key, json!({})).unwrap();
+    let long = json!({"process": {"cmd": "/bin/true", "envs": {"LONG": "x".repeat(110_000)}}});
+    let started = sandbox.call(&server, "/process.Process/Start", &long).unwrap();
+    assert!(!started.body.contains("resource_exhausted"), "{started:?}");
+    let short = json!({"process": {"cmd": "/bin/true"}});
+    let refused = || {
+        let answer = sandbox.call(&server, "/process.Process/Start", &short).unwrap();
+        answer.body.contains("resource_exhausted")
+    };
+    eventually("the start is counted", refused).unwrap();
 }
 
 /// A server inside that answers with a megabyte.

@@ -66,7 +66,7 @@ fn a_roll_that_was_cut_at_every_byte_is_done_again() {
         let dir = tempfile::tempdir().unwrap();
         copy(whole.path(), dir.path());
         head::Head::new(2, 0, place, start.signature.unwrap())
-            .write(dir.path())
+            .write(dir.path(), false)
             .unwrap();
         std::fs::write(segment::path(dir.path(), 3), &bytes[..end]).unwrap();
         let log = AuditLog::open(small(dir.path())).unwrap();
@@ -96,15 +96,6 @@ fn an_entry_of_a_dead_process_is_closed_as_lost_and_one_of_a_living_is_not() {
     }
     assert_eq!(check(dead.path()).problems, []);
     entry.close(Closing::of(Ending::Ok));
-}
-
-#[test]
-fn a_log_without_its_head_file_is_still_found() {
-    let dir = tempfile::tempdir().unwrap();
-    sample(dir.path());
-    std::fs::write(dir.path().join("head"), "{}").unwrap();
-    sample(dir.path());
-    assert_eq!(check(dir.path()).problems, []);
 }
 
 #[test]

@@ -80,3 +80,53 @@ fn removed_segments_without_a_record_are_missed_also_after_retention() {
     std::fs::remove_file(segment::path(dir.path(), first)).unwrap();
     assert!(!check(dir.path()).is_clean());
 }
+
+#[test]
+fn an_entry_that_is_redacted_while_it_is_open_ends_without_what_is_private() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(small(dir.path())).unwrap();
+    let other = AuditLog::open(small(dir.path())).unwrap();
+    let entry = log.begin(Opening::new(Action::Execute, &actor()).at("secret")).unwrap();
+    assert_eq!(other.redact(&[entry.seq].into(), "asked for").unwrap(), [entry.seq]);
+    // It is remembered over segments and by who reads from there only.
+    write(&other, 8);
+    assert!(all_text(dir.path()).lines().last().is_some());
+    let third = AuditLog::open(small(dir.path())).unwrap();
+    write(&third, 1);
+    let newest = *segment::list(dir.path()).unwrap().last().unwrap();
+    let start = std::fs::read_to_string(segment::path(dir.path(), newest)).unwrap();
+    assert!(start.lines().next().unwrap().contains(r#""redacted":true"#));
+    entry.close(Closing {
+        paths: vec!["secret too".to_owned()],
+        ..Closing::failed(&std::io::Error::other("secret words"))
+    });
+    drop((log, other, third));
+    assert!(!all_text(dir.path()).contains("secret"));
+    assert_eq!(check(dir.path()).problems, []);
+}
+
+#[test]
+fn a_log_that_is_too_large_loses_its_oldest_segments() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(AuditOptions {
+        keep_bytes: Some(12_000),
+        ..small(dir.path())
+    })
+    .unwrap();
+    // Somebody who keeps an entry open does not let it grow.
+    let open = log.begin(Opening::new(Action::Port, &actor())).unwrap();
+    write(&log, 100);
+    let size = |number: &u64| std::fs::metadata(segment::path(dir.path(), *number)).unwrap().len();
+    let all: u64 = segment::list(dir.path()).unwrap().iter().map(size).sum();
+    // The newest may be longer by its last record and what signs it.
+    assert!((6_000..16_000).contains(&all), "{all}");
+    open.close(Closing::of(Ending::Ok));
+    drop(log);
+    let report = check(dir.path());
+    assert_eq!(report.problems, []);
+    assert!(report.first.unwrap() > 100);
+    let left = AuditLog::open(small(dir.path())).unwrap();
+    assert!(left.shrink(4_000).unwrap() > 0);
+    drop(left);
+    assert_eq!(check(dir.path()).problems, []);
+}

@@ -110,3 +110,54 @@ fn an_entry_in_the_words_of_ocsf() {
         (&"127.0.0.1".into(), &"team".into())
     );
 }
+
+#[test]
+fn a_line_that_was_bad_for_a_while_is_found_when_it_is_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(small(dir.path())).unwrap();
+    write(&log, 4);
+    let path = segment::path(dir.path(), 1);
+    let good = std::fs::read_to_string(&path).unwrap();
+    let bad = good.replacen("\"action\":\"execute\"", "\"action\":\"exekute\"", 1);
+    assert_ne!(good, bad);
+    std::fs::write(&path, bad).unwrap();
+    for _ in 0..2 {
+        assert_eq!(codes(&indexed(dir.path()), &Query::default(), 9).len(), 3);
+    }
+    std::fs::write(&path, good).unwrap();
+    write(&log, 1);
+    let all = indexed(dir.path()).list(&Query::default(), 9).unwrap();
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|view| view.outcome == Some(Ending::Ok)));
+}
+
+#[test]
+fn all_that_was_done_in_a_sandbox_is_found_by_its_id() {
+    use atoll_core::{ExecutionId, SandboxId};
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(small(dir.path())).unwrap();
+    let (sandbox, execution) = (SandboxId::from_random([1; 16]), ExecutionId::from_random([2; 16]));
+    let who = actor();
+    let made = Closing {
+        sandbox: Some(sandbox.clone()),
+        ..Closing::of(Ending::Ok)
+    };
+    log.begin(Opening::new(Action::SandboxCreate, &who))
+        .unwrap()
+        .close(made);
+    let opening = Opening {
+        execution: Some(execution.clone()),
+        ..Opening::new(Action::Execute, &who).within(&sandbox)
+    };
+    log.begin(opening).unwrap().close(Closing::of(Ending::Ok));
+    write(&log, 1);
+    let index = indexed(dir.path());
+    let actions = |id: &str, after| {
+        let all = index.about(id, after, 9).unwrap();
+        all.iter().map(|view| view.action).collect::<Vec<_>>()
+    };
+    assert_eq!(actions(sandbox.as_str(), 0), [Action::SandboxCreate, Action::Execute]);
+    assert_eq!(actions(execution.as_str(), 0), [Action::Execute]);
+    assert_eq!(actions(sandbox.as_str(), 2), [Action::Execute]);
+    assert_eq!(actions("sbx", 0), []);
+}

@@ -2,7 +2,9 @@
 
 mod crash;
 mod forget;
+mod guards;
 mod index;
+mod later;
 mod tamper;
 
 use super::*;

@@ -11,6 +11,7 @@ use crate::auth::Caller;
 use crate::clock::Timestamp;
 use atoll_core::EndReason;
 use atoll_core::service::Scope;
+use atoll_engine::EngineError;
 use atoll_engine::session::{Refused, Session, SessionError, State};
 use axum::Json;
 use axum::body::Bytes;
@@ -170,7 +171,8 @@ pub(super) async fn set_timeout(
     let call: TimeoutCall = read(&body)?;
     let seconds = call.timeout.ok_or_else(|| invalid("the request has no `timeout`"))?;
     let long = state.e2b.bounded(seconds)?;
-    session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
+    let set = session.set_lifetime(&caller.actor(), long).await;
+    set.map_err(|error| turn_refused(error, &name))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -184,7 +186,8 @@ pub(super) async fn connect(
     let call: TimeoutCall = read(&body)?;
     let long = state.e2b.bounded(call.timeout.unwrap_or(DEFAULT_TIMEOUT))?;
     // Its time first: one that was paused because its time was over would be paused again.
-    session.extend_to(long).map_err(|_| no_sandbox(&name))?;
+    let extended = session.extend_to(&caller.actor(), long).await;
+    extended.map_err(|error| turn_refused(error, &name))?;
     let status = match session.state() {
         State::Paused => {
             resume(&caller, &session, &name).await?;
@@ -206,7 +209,8 @@ pub(super) async fn old_resume(
     let call: TimeoutCall = read(&body)?;
     let long = state.e2b.bounded(call.timeout.unwrap_or(OLD_TIMEOUT))?;
     if session.state() == State::Paused {
-        session.set_lifetime(long).map_err(|_| no_sandbox(&name))?;
+        let set = session.set_lifetime(&caller.actor(), long).await;
+        set.map_err(|error| turn_refused(error, &name))?;
     }
     resume(&caller, &session, &name).await?;
     Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
@@ -215,7 +219,7 @@ pub(super) async fn old_resume(
 async fn resume(caller: &Caller, session: &Arc<Session>, name: &str) -> Result<(), ApiError> {
     match session.resume(&caller.actor()).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(turn_refused(&error, name)),
+        Err(error) => Err(turn_refused(error, name)),
     }
 }
 
@@ -232,14 +236,15 @@ pub(super) async fn pause(
     }
     match session.pause(&caller.actor()).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(turn_refused(&error, &name)),
+        Err(error) => Err(turn_refused(error, &name)),
     }
 }
 
-fn turn_refused(error: &SessionError, name: &str) -> ApiError {
+fn turn_refused(error: SessionError, name: &str) -> ApiError {
     match error {
         SessionError::Refused(Refused::HasEnded(_)) => no_sandbox(name),
         SessionError::Refused(refused) => ApiError::new(ErrorCode::Conflict, refused.to_string()),
+        SessionError::Engine(error @ EngineError::Audit(_)) => error.into(),
         SessionError::Engine(_) => ApiError::new(ErrorCode::Internal, "the sandbox could not do it"),
     }
 }

@@ -84,8 +84,9 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
             "resource_exhausted"
         }
         ErrorCode::BodyTimeout => "deadline_exceeded",
-        ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::AuditUnavailable | ErrorCode::Ended => "unavailable",
-        ErrorCode::Internal => "internal",
+        ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::Ended => "unavailable",
+        // Its clients take `unavailable` for a sandbox that is gone.
+        ErrorCode::Internal | ErrorCode::AuditUnavailable => "internal",
     }
 }
 

@@ -6,9 +6,9 @@ use super::lines::{Line, Own, encode, error_line};
 use super::reach::with_names;
 use super::route::Inside;
 use super::words;
-use crate::api::AppState;
 use crate::api::object::Object;
 use crate::api::said::Said;
+use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
 use crate::http::Lively;
@@ -28,6 +28,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// A silent stream says something this often, so that a client that is gone is noticed.
 const KEEPALIVE: Duration = Duration::from_secs(3);
@@ -58,10 +59,10 @@ pub(super) async fn execute(
         .sandboxes
         .check_day(&caller)
         .map_err(IntoResponse::into_response)?;
-    begin(&state, inside, &body).map_err(IntoResponse::into_response)
+    begin(&state, inside, &body).await.map_err(IntoResponse::into_response)
 }
 
-fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refusal> {
+async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refusal> {
     let call: ExecuteCall = read(body)?;
     let context = choose(&call)?;
     if let Choice::Named(id) = &context
@@ -79,7 +80,18 @@ fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refu
         control: control.clone(),
     };
     let env = with_names(&run.session, call.env_vars.unwrap_or_default());
-    tokio::spawn(run.go(call.code, context, env));
+    let (tell, refused) = oneshot::channel();
+    tokio::spawn(run.go(call.code, context, env, tell));
+    // An answer that has begun can only tell of errors of the code.
+    tokio::select! {
+        biased;
+        () = control.begun() => {}
+        refused = refused => {
+            if let Ok(refusal) = refused {
+                return Err(refusal);
+            }
+        }
+    }
     let body = Body::from_stream(futures_util::stream::unfold(
         Reading {
             said,
@@ -162,7 +174,8 @@ struct Run {
 }
 
 impl Run {
-    async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>) {
+    /// `tell` hears of a refusal because of the audit log: then nothing was begun.
+    async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>, tell: oneshot::Sender<Refusal>) {
         let request = Request {
             id: ExecutionId::from_random(crate::random_bytes()),
             context,
@@ -183,6 +196,7 @@ impl Run {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
             Ok(_) | Err(SessionError::Refused(_)) => self.said.say(Own::Lost),
+            Err(SessionError::Engine(error @ EngineError::Audit(_))) => drop(tell.send(refuse(error))),
             Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error), None)),
         }
         self.said.say(Own::End);
@@ -228,11 +242,11 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
         .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
     let sandbox = inside.sandbox();
     if let Some(cwd) = &call.cwd {
-        let made = make_place(&sandbox, cwd).await.map_err(|error| refuse(&error));
+        let made = make_place(&sandbox, cwd).await.map_err(refuse);
         made.map_err(|(status, why)| (status, format!("the directory of the context cannot be made: {why}")))?;
     }
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
-    Ok(Json(told(&made.map_err(|error| refuse(&error))?)))
+    Ok(Json(told(&made.map_err(refuse)?)))
 }
 
 /// A context may be asked for in a directory that is not there yet.
@@ -243,10 +257,14 @@ async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
     }
 }
 
-fn refuse(error: &EngineError) -> Refusal {
+fn refuse(error: EngineError) -> Refusal {
     match error {
-        EngineError::NoContext(id) => no_context(id),
-        EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message.clone()),
+        EngineError::NoContext(id) => no_context(&id),
+        EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message),
+        EngineError::Audit(_) => {
+            let error = ApiError::from(error);
+            (error.code().status(), error.message().to_owned())
+        }
         EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
         EngineError::Language(_) => (StatusCode::BAD_REQUEST, error.to_string()),
         EngineError::NoNode(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
@@ -271,22 +289,14 @@ pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
 pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside
-        .sandbox()
-        .restart_context(&id)
-        .await
-        .map_err(|error| refuse(&error))?;
+    inside.sandbox().restart_context(&id).await.map_err(refuse)?;
     Ok(Json(Value::Null))
 }
 
 pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside
-        .sandbox()
-        .remove_context(&id)
-        .await
-        .map_err(|error| refuse(&error))?;
+    inside.sandbox().remove_context(&id).await.map_err(refuse)?;
     Ok(StatusCode::OK)
 }
 

@@ -1,7 +1,7 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
 use super::inner::{Inner, Tied};
-use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running, stranger};
+use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::{Caller, SecretKey};
 use crate::http::{Place, until};
@@ -55,10 +55,10 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
     }
     let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
     e2b.sandboxes.check_day(&owner)?;
-    let meter = Meter::new(&e2b.sandboxes, owner.clone());
     let using = session.begin_long_use().map_err(|_| lost())?;
-    let by = stranger(&session, request.extensions());
-    let stream = session.by(&by).connect(port).await.map_err(|error| closed(&error))?;
+    let by = e2b.visitor(&session, &owner, &request);
+    let (stream, visit) = session.by(&by).connect(port).await.map_err(closed)?;
+    let meter = Meter::of_visit(&e2b.sandboxes, owner.clone(), visit);
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
     // Simple servers look for `Host` and `Content-Length` as they are written everywhere.
     let mut speaks = hyper::client::conn::http1::Builder::new();
@@ -184,8 +184,9 @@ async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: M
     }
 }
 
-fn closed(error: &EngineError) -> ApiError {
+fn closed(error: EngineError) -> ApiError {
     match error {
+        EngineError::Audit(_) => error.into(),
         EngineError::Jail(JailError::Refused {
             why: Refusal::NotListening,
             ..

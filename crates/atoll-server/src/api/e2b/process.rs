@@ -50,6 +50,7 @@ pub(super) async fn start(
     match begun {
         Ok((followed, command)) => {
             let meter = Meter::new(&state.sandboxes, caller);
+            meter.came(body.len());
             meter.answer(follow(followed, &command, keepalive(&headers)))
         }
         Err(error) => failed_stream(error),
@@ -168,13 +169,12 @@ pub(super) async fn connect(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let found = one_envelope::<CommandCall>(&headers, &body).and_then(|call| find(&inside.session, &call.process.0));
-    match found {
-        Ok(command) => {
+    match attach(&state, &inside, &headers, &body).await {
+        Ok((listener, command)) => {
             let followed = Followed {
                 before: inside.session.refusals(),
                 session: inside.session,
-                listener: command.listen(),
+                listener,
                 late: Arc::default(),
             };
             let meter = Meter::new(&state.sandboxes, caller);
@@ -182,6 +182,19 @@ pub(super) async fn connect(
         }
         Err(error) => failed_stream(error),
     }
+}
+
+async fn attach(
+    state: &AppState,
+    inside: &Inside,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(Listener, Arc<Command>), ApiError> {
+    state.sandboxes.check_day_of(inside.session.id())?;
+    let call = one_envelope::<CommandCall>(headers, body)?;
+    let command = find(&inside.session, &call.process.0)?;
+    let listener = inside.sandbox().attach(&command).await?;
+    Ok((listener, command))
 }
 
 /// First its number, then what it says, last its end.
@@ -265,7 +278,7 @@ pub(super) async fn send_signal(inside: Inside, body: Bytes) -> Answer {
         Some(Value::Number(number)) if number.as_i64() == Some(15) => 15,
         _ => return Err(invalid("the signal must be SIGNAL_SIGKILL or SIGNAL_SIGTERM")),
     };
-    match command.signal(signal) {
+    match inside.sandbox().signal(&command, signal).await? {
         true => Ok(Json(json!({}))),
         false => Err(unknown(&format!("pid {}", command.info.pid))),
     }

@@ -2,8 +2,11 @@
 
 use super::E2b;
 use super::route::{ACCESS, ID, TRAFFIC, of_host, plain_id, stranger, word};
+use crate::auth::Caller;
 use atoll_core::SandboxId;
+use atoll_engine::audit::Actor;
 use atoll_engine::session::{Rule, Session, State};
+use axum::extract::Request;
 use axum::http::{Extensions, HeaderMap};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,6 +71,14 @@ impl E2b {
             || word(headers, TRAFFIC).is_some_and(|shown| self.tokens.is_traffic(id, shown))
     }
 
+    /// Who visits a server inside: with a token as who made the sandbox, otherwise only the address is known.
+    pub(super) fn visitor(&self, session: &Session, owner: &Caller, request: &Request) -> Actor {
+        match self.shows_token(session.id(), request.headers()) {
+            true => owner.clone().seen_in(request.extensions()).actor(),
+            false => stranger(session, request.extensions()),
+        }
+    }
+
     /// Wakes the paused sandbox that a request is for, if its maker wanted that and the request may go to it. The sandbox
     /// then lives as long again as it was made for.
     pub(super) async fn wake(&self, headers: &HeaderMap, extensions: &Extensions, port_inside: bool) {
@@ -80,7 +91,7 @@ impl E2b {
             let by = stranger(&session, extensions);
             let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
             // Whoever comes second finds it awake.
-            if session.extend_to(long).is_ok() && session.resume(&by).await.is_ok() {
+            if session.extend_to(&by, long).await.is_ok() && session.resume(&by).await.is_ok() {
                 tracing::debug!(sandbox = %session.id(), "a request woke a sandbox");
             }
         }

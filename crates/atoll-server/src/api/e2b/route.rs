@@ -89,7 +89,7 @@ pub(super) fn stranger(session: &Session, extensions: &Extensions) -> Actor {
     Actor {
         tenant: session.spec.owner.clone(),
         key: None,
-        address: address(extensions).map(|address| address.to_string()),
+        address: Some(address(extensions).map_or_else(|| "unknown".to_owned(), |address| address.to_string())),
     }
 }
 

@@ -155,7 +155,7 @@ pub(crate) async fn extend(
 ) -> Result<Json<SandboxAnswer>, ApiError> {
     let session = live(&state, &caller, &id).await?;
     if let Some(long) = lifetime(&state, Some(call.ms))? {
-        session.extend_to(long)?;
+        session.extend_to(&caller.actor(), long).await?;
     }
     Ok(Json((&*session).into()))
 }

@@ -10,7 +10,7 @@ use atoll_attack::{AttackError, Finding, Report, Verdict, attack, steps};
 use atoll_core::Tier;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::template::TemplateStore;
-use atoll_engine::{EngineConfig, Walls, Warmth};
+use atoll_engine::{Audit, EngineConfig, Walls, Warmth};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{IsTerminal, Write};
@@ -85,8 +85,9 @@ fn write(file: &mut File, path: &Path, report: &Report) -> Result<(), Failure> {
 fn attacked(args: &DoctorArgs) -> Result<Report, Failure> {
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
-    let template = template::open(&store, args.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
-    let audit = audit::of_home(&home)?;
+    let log = audit::log_of(&home)?;
+    let template = template::open(&store, &log, args.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+    let audit = Audit::Log(log);
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let bench = Bench {
         config: EngineConfig {

@@ -21,6 +21,7 @@ use serde_json::json;
 
 pub(crate) async fn send_input(State(state): State<AppState>, caller: Caller, inside: Inside, body: Bytes) -> Answer {
     let call: CommandCall = unary(&body)?;
+    state.sandboxes.check_day_of(inside.session.id())?;
     Meter::new(&state.sandboxes, caller).came(body.len());
     let _using = inside.session.begin_use()?;
     let command = alive(&inside.session, &call.process.0)?;
@@ -55,7 +56,7 @@ pub(crate) async fn stream_input(
     body: Body,
 ) -> Response {
     let body = Meter::new(&state.sandboxes, caller).request(body);
-    match take_input(&inside, &hold, body).await {
+    match take_input(&state, &inside, &hold, body).await {
         Ok(()) => stream(futures_util::stream::once(async { Item::Message(json!({})) })),
         Err(error) => failed_stream(error),
     }
@@ -77,7 +78,7 @@ struct InputData {
     input: Option<Object<Input>>,
 }
 
-async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiError> {
+async fn take_input(state: &AppState, inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiError> {
     let mut pieces = body.into_data_stream();
     let mut reader = EnvelopeReader::default();
     let mut command = None;
@@ -85,6 +86,7 @@ async fn take_input(inside: &Inside, hold: &Hold, body: Body) -> Result<(), ApiE
         reader.feed(&piece.map_err(|_| invalid("the input broke off"))?);
         hold.reach(reader.len()).await?;
         while let Some(message) = reader.next()? {
+            state.sandboxes.check_day_of(inside.session.id())?;
             let message: InputMessage = unary(&message)?;
             match (message.start, message.data, &command) {
                 (Some(start), _, _) => command = Some(alive(&inside.session, &start.0.process.0)?),
