@@ -4,7 +4,7 @@ use super::Refusals;
 use super::find::{blame, live};
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
-use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query};
+use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query, download};
 use crate::auth::Caller;
 use atoll_engine::Upload;
 use atoll_engine::session::Session;
@@ -55,10 +55,7 @@ pub(crate) async fn read(
     file.set_max_buf_size(PIECE);
     // Not more than was promised, if it grows meanwhile.
     let pieces = ReaderStream::with_capacity(file.take(size), PIECE);
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_LENGTH, size.to_string()),
-    ];
+    let headers = download::headers(&open.path, size);
     let body = Body::from_stream(pieces);
     Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
 }
