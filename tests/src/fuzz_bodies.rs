@@ -10,6 +10,9 @@ use atoll_core::wire::kernel;
 use atoll_core::{Language, Verdict};
 use atoll_engine::code_policy::review;
 use atoll_engine::policy::Policy;
+use atoll_guard::image::{Kind, check};
+use atoll_guard::terminal::{How, Terminal};
+use atoll_guard::{html, markdown, svg};
 use atoll_jail::cgroup::{Layout, StatKind, read_stat};
 
 /// A name, the body, and seeds that reach its deeper parts.
@@ -60,6 +63,19 @@ pub const TARGETS: &[Target] = &[
             b"\x04\x01\xff\xff\xff\xff too long",
             b"\xff\x07\x1d\0\0\0{\"type\":\"done\",\"id\":\"e\",\"exit_code\":1}",
             b"\x02\x02\x03\0\0\0abc\x01\0\0\0x",
+        ],
+    },
+    Target {
+        name: "guard",
+        body: guard,
+        seeds: &[
+            b"h<table><tr><td style='color: red; background: url(//h)'>x<a href=//h>y</a><img src=//h><script>1</script>",
+            b"h<style>.dataframe { color: red } @import '//h'</style><b><i><p>x<svg><title><img src=//h>",
+            b"m# a\n\n![x](//h) [y][r] <https://h> `c` <img src=//h>\n\n[r]: //h 'z'\n\n| a |\n|---|\n| ![b](//h) |\n",
+            b"s<svg xmlns=\"http://www.w3.org/2000/svg\"><style>*{fill:url(#a)}</style><g id=\"a\"><use href=\"#b\"/></g>&amp;</svg>",
+            b"t\x1b]52;c;x\x07\xe2\x80\xae a 1%\r a 2%\r\nb\xf3\xa0\x81\xa7",
+            b"i\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0sum.\0\0\0\0IENDsum.tail",
+            b"iGIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;",
         ],
     },
     Target {
@@ -226,5 +242,45 @@ pub fn code_policy(data: &[u8]) {
                 .last()
                 .is_some_and(|line| line.contains(&fault.message))
         );
+    }
+}
+
+/// The first byte says what the others are. What is cleaned is not much longer than it was, and a second time finds nothing.
+pub fn guard(data: &[u8]) {
+    let Some((kind, bytes)) = data.split_first() else {
+        return;
+    };
+    let text = String::from_utf8_lossy(bytes);
+    let cleaner = match kind {
+        b'h' => html::clean,
+        b'm' => markdown::clean,
+        b's' => svg::clean,
+        b't' => return on_a_terminal(bytes),
+        _ => return image(bytes),
+    };
+    let Ok(once) = cleaner(&text) else { return };
+    assert!(once.text.len() <= 100 * text.len() + 1_000, "{} bytes", once.text.len());
+    let twice = cleaner(&once.text);
+    assert!(twice.is_ok_and(|twice| !twice.changed), "{:?}", once.text);
+}
+
+fn on_a_terminal(bytes: &[u8]) {
+    for how in [How::Show, How::Strip] {
+        let mut terminal = Terminal::new(how);
+        let shown = terminal.pass(bytes) + &terminal.end();
+        let without_bars = shown.replace("\r\u{1b}[K", "");
+        assert!(
+            !without_bars.contains(|c: char| c.is_control() && c != '\n' && c != '\t'),
+            "{shown:?}"
+        );
+    }
+}
+
+fn image(bytes: &[u8]) {
+    for kind in [Kind::Png, Kind::Jpeg, Kind::Gif, Kind::Webp] {
+        if let Ok(length) = check(bytes, kind) {
+            assert!(length <= bytes.len());
+            assert_eq!(check(&bytes[..length], kind), Ok(length));
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use atoll_core::execution::Execution;
-use atoll_core::{Language, Limits};
-use atoll_engine::{Engine, Input, Output, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_core::{ExecutionId, Language, Limits};
+use atoll_engine::{Choice, Control, Engine, Input, Output, Request, Room, Sandbox, SandboxSpec, Walls, Warmth};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -41,6 +42,23 @@ impl Place {
         crate::python(&mut self.sandbox, code)
             .await
             .with_context(|| code.to_owned())
+    }
+
+    /// The same, with results as the code made them.
+    pub async fn raw(&mut self, code: &str) -> Result<Execution> {
+        let request = Request {
+            id: ExecutionId::from_random([9; 16]),
+            context: Choice::Default(Language::Python),
+            code,
+            env: BTreeMap::new(),
+            limits: None,
+            control: Control::default(),
+            room: Room::default(),
+            raw_results: true,
+            approved: false,
+        };
+        let mut sink = |_: Output<'_>| {};
+        Ok(self.sandbox.execute(request, &mut sink).await?)
     }
 
     pub async fn bash(&mut self, code: &str) -> Result<Execution> {

@@ -30,6 +30,35 @@ pub struct Execution {
     pub findings: Vec<Finding>,
     pub usage: Usage,
     pub receipt: Receipt,
+    pub provenance: Provenance,
+}
+
+/// Whose words an execution's texts, results and files are. They are the code's: whoever reads them, an agent above all,
+/// must not take them for words of the caller, of the user or of Atoll.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    pub source: Source,
+    /// Never true: there is no code whose output is to be trusted.
+    pub trusted: bool,
+    pub tier: Tier,
+    pub execution_id: ExecutionId,
+}
+
+impl Provenance {
+    pub fn of(execution_id: &ExecutionId, tier: Tier) -> Self {
+        Self {
+            source: Source::Sandbox,
+            trusted: false,
+            tier,
+            execution_id: execution_id.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Sandbox,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,12 +68,22 @@ pub struct Truncated {
     pub results: bool,
 }
 
-/// One value shown by the code, in every form the code offered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// One value shown by the code, in the forms that the code offered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RichResult {
     pub main: bool,
     pub data: Forms,
     pub chart: Option<Form>,
+    /// Forms out of which something was taken that could act in a viewer.
+    pub cleaned: Vec<String>,
+    /// Forms that are not given at all.
+    pub left_out: Vec<LeftOutForm>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutForm {
+    pub form: String,
+    pub why: String,
 }
 
 /// What the tenant's program raised. A result, never an error of ours.

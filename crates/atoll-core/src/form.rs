@@ -151,6 +151,15 @@ impl Forms {
     }
 }
 
+impl IntoIterator for Forms {
+    type Item = (String, Form);
+    type IntoIter = std::vec::IntoIter<(String, Form)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 /// An empty text if there is no form of that name.
 impl Index<&str> for Forms {
     type Output = Form;

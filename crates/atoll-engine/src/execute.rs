@@ -2,6 +2,7 @@
 
 use crate::capture::Capture;
 use crate::control::Control;
+use crate::guarded::{Arrived, Guarded};
 use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::results::{Results, Taken};
 use crate::share::Room;
@@ -72,6 +73,7 @@ pub(crate) struct Job<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) control: &'a Control,
     pub(crate) room: Room,
+    pub(crate) raw_results: bool,
     /// Nothing follows it in its context: what it leaves to be done is waited for.
     pub(crate) once: bool,
 }
@@ -101,6 +103,7 @@ struct Run<'a, 'b> {
     stdout: Capture,
     stderr: Capture,
     results: Results,
+    guarded: Guarded,
     error: Option<CodeError>,
     stop: Stop,
     started: Instant,
@@ -128,6 +131,7 @@ pub(crate) async fn execute(
 ) -> Result<Ended, JailError> {
     let results = Results::new(job.limits.rich_output.get(), job.room);
     let mut run = Run::new(sandbox, context, job.id, job.limits, results, sink);
+    run.guarded = Guarded::new(job.raw_results);
     let id = run.id.clone();
     let most_bytes = job.limits.rich_output.get();
     let late = sleep_until(run.started + job.limits.wall.duration());
@@ -166,6 +170,7 @@ impl<'a, 'b> Run<'a, 'b> {
             stdout: Capture::new(limits.text_output.get()),
             stderr: Capture::new(limits.text_output.get()),
             results,
+            guarded: Guarded::new(false),
             error: None,
             stop: Stop::No,
             started: Instant::now(),
@@ -197,7 +202,8 @@ impl<'a, 'b> Run<'a, 'b> {
                 () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
                 _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
-                happened = self.context.next() => {
+                Some(arrived) = self.guarded.next(), if self.guarded.is_busy() => self.take_result(arrived),
+                happened = self.context.next(), if !self.guarded.is_busy() => {
                     if let Some(finish) = self.take(happened) {
                         return Ok(finish);
                     }
@@ -281,7 +287,18 @@ impl<'a, 'b> Run<'a, 'b> {
                 display_id,
                 update,
             }) if id == self.id.as_str() => {
-                self.take_result(RichResult { main, data, chart }, display_id, update);
+                let result = RichResult {
+                    main,
+                    data,
+                    chart,
+                    ..RichResult::default()
+                };
+                let arrived = self.guarded.take(Arrived {
+                    result,
+                    display_id,
+                    update,
+                });
+                arrived.into_iter().for_each(|arrived| self.take_result(arrived));
             }
             Happened::Said(FromKernel::Turn) if self.turns < MOST_TURNS => {
                 self.turns += 1;
@@ -324,11 +341,11 @@ impl<'a, 'b> Run<'a, 'b> {
         }
     }
 
-    fn take_result(&mut self, result: RichResult, display_id: Option<String>, update: bool) {
+    fn take_result(&mut self, arrived: Arrived) {
         if self.results.before_next() {
             (self.sink)(Output::Cleared);
         }
-        let taken = self.results.take(result, display_id, update);
+        let taken = self.results.take(arrived.result, arrived.display_id, arrived.update);
         let output = match taken {
             Taken::Added => self.results.last().map(Output::Result),
             Taken::Updated(index) => self.results.get(index).map(|result| Output::Updated(index, result)),

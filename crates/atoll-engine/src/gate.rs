@@ -4,7 +4,7 @@
 
 use crate::code_policy::{Review, SyntaxFault, review};
 use crate::policy::Policy;
-use atoll_core::execution::{CodeError, Execution, Hint, LeftOut, Receipt, Truncated, Usage};
+use atoll_core::execution::{CodeError, Execution, Hint, LeftOut, Provenance, Receipt, Truncated, Usage};
 use atoll_core::{ContextId, ExecutionId, Finding, Language, Outcome, SandboxId, Tier, Verdict};
 use serde_json::Map;
 use std::sync::Arc;
@@ -142,6 +142,7 @@ impl Refusal {
         place: Place,
     ) -> Execution {
         Execution {
+            provenance: Provenance::of(&id, Tier::Jail),
             execution_id: id,
             sandbox_id: place.sandbox,
             context_id: place.context,

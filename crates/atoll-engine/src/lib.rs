@@ -13,6 +13,7 @@ mod environment;
 mod execute;
 mod files;
 pub mod gate;
+mod guarded;
 mod hint;
 mod input;
 mod inside;

@@ -154,7 +154,7 @@ fn fitting(mut result: RichResult, whole: u64, room: u64) -> Option<(RichResult,
             rest + length
         };
     }
-    Some((result, size)).filter(|(result, _)| !result.data.is_empty())
+    Some((result, size)).filter(|(result, _)| !result.data.is_empty() || !result.left_out.is_empty())
 }
 
 fn largest_form(result: &RichResult) -> Option<(String, u64)> {
@@ -185,9 +185,8 @@ mod tests {
     fn result(text: &str) -> RichResult {
         let data = [("text/plain".to_owned(), Form::from(text))].into_iter().collect();
         RichResult {
-            main: false,
             data,
-            chart: None,
+            ..RichResult::default()
         }
     }
 

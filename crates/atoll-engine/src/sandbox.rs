@@ -16,7 +16,7 @@ use crate::lost;
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
 use crate::share::Room;
-use atoll_core::execution::{Execution, LeftOut, Receipt};
+use atoll_core::execution::{Execution, LeftOut, Provenance, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use serde_json::{Map, Value};
@@ -89,6 +89,8 @@ pub struct Request<'a> {
     pub control: Control,
     /// What its results take. A caller that keeps results keeps a copy.
     pub room: Room,
+    /// Results as the code made them, not cleaned for a viewer.
+    pub raw_results: bool,
     /// Somebody who may say so has said yes to what the policy asks about.
     pub approved: bool,
 }
@@ -195,6 +197,7 @@ impl Walled {
             limits: &limits,
             control: &request.control,
             room: request.room,
+            raw_results: request.raw_results,
             once: self.once,
         };
         let ended = execute(&self.jail, &mut context, job, sink).await;
@@ -261,6 +264,7 @@ impl Walled {
             .error
             .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
+            provenance: Provenance::of(&ended.id, Tier::Jail),
             execution_id: ended.id,
             sandbox_id: Some(self.jail.id.clone()),
             context_id: Some(context),

@@ -119,6 +119,12 @@ pub(crate) struct RunArgs {
     /// Template to run in [default: python-data; with --server the server's own]
     #[arg(long)]
     pub(crate) template: Option<String>,
+    /// Take escape sequences and hidden characters out of the code's text [default: shown as \u{1b} on a terminal, kept in a pipe]
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) strip: bool,
+    /// Results as the code made them: with scripts, links, remote images and forms that are else left out
+    #[arg(long)]
+    pub(crate) raw_results: bool,
     /// Print one JSON object instead of the code's output
     #[arg(long)]
     pub(crate) json: bool,

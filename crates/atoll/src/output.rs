@@ -2,6 +2,7 @@
 
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::{EngineError, JailError};
+pub(crate) use atoll_guard::terminal::visible;
 use std::io::Write;
 
 /// A failure that ends the command: what to say, what to do about it, which exit code.
@@ -114,22 +115,6 @@ pub(crate) fn note(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).ok();
 }
 
-/// Changes the direction or the line of what follows.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Control characters made visible, line ends and tabs kept: output cannot steer a terminal.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c.to_string(),
-            c if c.is_control() || turns_text(c) => c.escape_default().to_string(),
-            c => c.to_string(),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,10 +127,5 @@ mod tests {
             "{\"error\":{\"code\":\"no_wall\",\"hint\":\"build one\",\"message\":\"no \\\"wall\\\"\"}}\n"
         );
         assert_eq!(failure.text(), "error: no \"wall\"\n\nhint: build one\n");
-    }
-
-    #[test]
-    fn escape_sequences_become_visible() {
-        assert_eq!(visible("a\x1b]52;c;x\x07b\r\n\tc"), "a\\u{1b}]52;c;x\\u{7}b\\r\n\tc");
     }
 }

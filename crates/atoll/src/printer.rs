@@ -2,7 +2,7 @@
 //!
 //! The queue has no bound of its own. What comes from code is bounded already, by the limits of its output.
 
-use crate::output::visible;
+use atoll_guard::terminal::{How, Terminal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -17,36 +17,49 @@ pub(crate) enum Stream {
 }
 
 #[derive(Debug)]
+struct Piece {
+    stream: Stream,
+    bytes: Vec<u8>,
+    /// Of the code, not words of ours.
+    is_foreign: bool,
+}
+
+#[derive(Debug)]
 pub(crate) struct Printer {
-    queue: mpsc::Sender<(Stream, Vec<u8>)>,
+    queue: mpsc::Sender<Piece>,
     done: oneshot::Receiver<Option<Errno>>,
 }
 
 impl Printer {
-    pub(crate) fn start() -> Self {
+    /// `strip`: what steers a terminal is taken out, whoever reads.
+    pub(crate) fn start(strip: bool) -> Self {
         let (queue, pieces) = mpsc::channel();
         let (tell, done) = oneshot::channel();
         std::thread::spawn(move || {
             // Nobody listens any more if the wait was given up.
-            tell.send(write_all(&pieces)).ok();
+            tell.send(write_all(&pieces, strip)).ok();
         });
         Self { queue, done }
     }
 
-    /// Bytes of the code; a terminal gets them without escape sequences.
+    /// Bytes of the code; a terminal gets them so that they cannot steer it.
     pub(crate) fn pass(&self, stream: Stream, bytes: &[u8]) {
-        let bytes = if stream.is_terminal() {
-            visible(&String::from_utf8_lossy(bytes)).into_bytes()
-        } else {
-            bytes.to_vec()
-        };
-        self.print(stream, bytes);
+        self.send(stream, bytes.to_vec(), true);
     }
 
     /// Words of ours.
     pub(crate) fn print(&self, stream: Stream, bytes: Vec<u8>) {
+        self.send(stream, bytes, false);
+    }
+
+    fn send(&self, stream: Stream, bytes: Vec<u8>, is_foreign: bool) {
+        let piece = Piece {
+            stream,
+            bytes,
+            is_foreign,
+        };
         // The thread lives as long as this end.
-        self.queue.send((stream, bytes)).ok();
+        self.queue.send(piece).ok();
     }
 
     /// Waits until all is written. Returns why standard output could not take it, if it could not; a reader that has
@@ -73,18 +86,69 @@ impl Stream {
     }
 }
 
-fn write_all(pieces: &mpsc::Receiver<(Stream, Vec<u8>)>) -> Option<Errno> {
-    let (mut stdout, mut stderr) = (Ok(()), Ok(()));
-    for (stream, bytes) in pieces {
-        let state = match stream {
-            Stream::Stdout => &mut stdout,
-            Stream::Stderr => &mut stderr,
-        };
-        if state.is_ok() {
-            *state = write_piece(stream.fd(), &bytes);
+fn write_all(pieces: &mpsc::Receiver<Piece>, strip: bool) -> Option<Errno> {
+    let mut stdout = Out::new(Stream::Stdout, strip);
+    let mut stderr = Out::new(Stream::Stderr, strip);
+    for piece in pieces {
+        match piece.stream {
+            Stream::Stdout => stdout.take(piece),
+            Stream::Stderr => stderr.take(piece),
         }
     }
-    stdout.err().filter(|errno| *errno != Errno::PIPE)
+    stdout.end();
+    stderr.end();
+    stdout.state.err().filter(|errno| *errno != Errno::PIPE)
+}
+
+/// One of the two streams, and how text of the code is written to it.
+struct Out {
+    stream: Stream,
+    /// `None`: as it is.
+    terminal: Option<Terminal>,
+    state: Result<(), Errno>,
+}
+
+impl Out {
+    fn new(stream: Stream, strip: bool) -> Self {
+        let how = match (strip, stream.is_terminal()) {
+            (true, _) => Some(How::Strip),
+            (false, true) => Some(How::Show),
+            (false, false) => None,
+        };
+        Self {
+            stream,
+            terminal: how.map(Terminal::new),
+            state: Ok(()),
+        }
+    }
+
+    fn take(&mut self, piece: Piece) {
+        match &mut self.terminal {
+            Some(terminal) if piece.is_foreign => {
+                let text = terminal.pass(&piece.bytes);
+                self.write(text.as_bytes());
+            }
+            Some(_) => {
+                self.end();
+                self.write(&piece.bytes);
+            }
+            None => self.write(&piece.bytes),
+        }
+    }
+
+    /// What waits for more of the code's text is written before other words.
+    fn end(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            let rest = terminal.end();
+            self.write(rest.as_bytes());
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if self.state.is_ok() {
+            self.state = write_piece(self.stream.fd(), bytes);
+        }
+    }
 }
 
 fn write_piece(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {

@@ -22,8 +22,8 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
     };
     assert_eq!(
         sorted(keys(&answer)),
-        "context_id error execution_id exit_code files findings hint language left_out outcome receipt results sandbox_id \
-         stderr stdout tier truncated usage"
+        "context_id error execution_id exit_code files findings hint language left_out outcome provenance receipt results \
+         sandbox_id stderr stdout tier truncated usage"
     );
     assert_eq!(
         sorted(keys(&answer["usage"])),
@@ -40,7 +40,7 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
     );
     assert_eq!(
         answer["results"][0],
-        serde_json::json!({"main": true, "data": {"text/plain": "42"}, "chart": null})
+        serde_json::json!({"main": true, "data": {"text/plain": "42"}, "chart": null, "cleaned": [], "left_out": []})
     );
     assert_eq!(
         (&answer["stdout"], &answer["outcome"], &answer["language"]),

@@ -58,7 +58,7 @@ async fn plotly_figures_are_shown_once_as_data_and_html() -> Result<()> {
     let mut place = Place::new("python-data").await?;
     let code = "import plotly.graph_objects as go, plotly.io as pio\npio.renderers.default = 'notebook'\n\
                 fig = go.Figure(go.Bar(x=['a'], y=[1]))\nfig.show()\npio.show(fig.to_dict(), renderer='browser')\nfig";
-    let ran = place.python(code).await?;
+    let ran = place.raw(code).await?;
     assert_eq!((ran.outcome, ran.stderr.as_str()), (Outcome::Ok, ""), "{:?}", ran.error);
     let main: Vec<bool> = ran.results.iter().map(|result| result.main).collect();
     assert_eq!(main, [false, false, true]);

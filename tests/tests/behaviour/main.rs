@@ -8,6 +8,7 @@ mod display;
 mod doctor;
 mod endings;
 mod first;
+mod guard;
 mod hosts;
 mod inputs;
 mod inside;

@@ -58,7 +58,7 @@ async fn a_value_is_shown_in_every_form_that_it_offers() -> Result<()> {
                 \x20   def _repr_svg_(self): return '<svg/>'\n    def _repr_javascript_(self): return 'j()'\n\
                 \x20   def _repr_png_(self): return b'\\x89PNG'\n    def _repr_jpeg_(self): return b'\\xff\\xd8'\n\
                 \x20   def _repr_pdf_(self): return b'%PDF'\n    def __repr__(self): return 'rich'\nRich()";
-    let shown = place.python(code).await?;
+    let shown = place.raw(code).await?;
     assert_eq!((shown.outcome, shown.results.len()), (Outcome::Ok, 1), "{shown:?}");
     let data = &shown.results[0].data;
     assert_eq!(

@@ -9,7 +9,8 @@ use std::path::Path;
 
 /// A picture that needs no package: one pixel, shown by the code.
 const SHOW: &str = "from IPython.display import Image, display\n\
-    display(Image(data=b'\\x89PNG\\r\\n\\x1a\\n', format='png'))\n";
+    display(Image(data=b'\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR\\0\\0\\0\\1\\0\\0\\0\\1\\x08\\0\\0\\0\\0sum.\\0\\0\\0\\0IENDsum.', format='png'))\n";
+const SHOWN: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0sum.\0\0\0\0IENDsum.";
 
 fn run_in(dir: &Path, args: &[&str], code: &str) -> Result<Ran> {
     let mut command = atoll();
@@ -42,7 +43,7 @@ fn links_below_the_named_directory_are_never_followed() -> Result<()> {
     assert_eq!(fs::read_to_string(dir.path().join("victim"))?, "precious", "{ran:?}");
     assert!(!dir.path().join("new").exists(), "{ran:?}");
     assert_eq!(fs::read_dir(&elsewhere)?.count(), 0, "{ran:?}");
-    assert_eq!(fs::read(out.join("chart-1.png"))?, b"\x89PNG\r\n\x1a\n");
+    assert_eq!(fs::read(out.join("chart-1.png"))?, SHOWN);
     assert_eq!(fs::read_to_string(out.join("plain"))?, "theirs");
     assert!(
         ran.stderr.contains("not saved: sub/a: its name cannot be used here"),
@@ -63,7 +64,7 @@ fn no_two_things_are_saved_under_one_name() -> Result<()> {
         let name = file.path.strip_prefix("/data/output/").context("a path inside")?;
         assert_eq!(fs::read_to_string(dir.path().join(saved))?, name, "{file:?}");
     }
-    assert_eq!(fs::read(dir.path().join("o/chart-2.png"))?, b"\x89PNG\r\n\x1a\n");
+    assert_eq!(fs::read(dir.path().join("o/chart-2.png"))?, SHOWN);
     assert_eq!(fs::read_dir(dir.path().join("o"))?.count(), 4);
     Ok(())
 }

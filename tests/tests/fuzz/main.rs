@@ -101,6 +101,11 @@ fn frames() {
 }
 
 #[test]
+fn guard() {
+    run_named("guard");
+}
+
+#[test]
 fn kernel() {
     run_named("kernel");
 }

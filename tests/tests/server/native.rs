@@ -4,6 +4,7 @@ mod bad_input;
 mod contexts;
 mod events;
 mod files;
+mod guard;
 mod isolation;
 mod life;
 mod lists;

@@ -8,16 +8,20 @@ use super::files::SourceFile;
 /// Which atoll crates each crate may depend on. `None` means any. A new crate needs a row.
 const DIRECTION: &[(&str, Option<&[&str]>)] = &[
     ("atoll-core", Some(&[])),
+    ("atoll-guard", Some(&["atoll-core"])),
     ("atoll-jail", Some(&["atoll-core"])),
     ("atoll-guest", Some(&["atoll-core", "atoll-jail"])),
-    ("atoll-engine", Some(&["atoll-core", "atoll-jail", "atoll-guest"])),
+    (
+        "atoll-engine",
+        Some(&["atoll-core", "atoll-guard", "atoll-jail", "atoll-guest"]),
+    ),
     ("atoll-attack", Some(&["atoll-core", "atoll-engine"])),
-    ("atoll-server", Some(&["atoll-core", "atoll-engine"])),
+    ("atoll-server", Some(&["atoll-core", "atoll-engine", "atoll-guard"])),
     ("atoll", None),
 ];
 
 /// Crates that fork or run inside a sandbox; a runtime with threads must not be near them.
-const WITHOUT_TOKIO: &[&str] = &["atoll-core", "atoll-jail", "atoll-guest"];
+const WITHOUT_TOKIO: &[&str] = &["atoll-core", "atoll-guard", "atoll-jail", "atoll-guest"];
 
 pub(super) fn lints_inherited(sources: &[SourceFile]) -> Vec<Violation> {
     let mut found = Vec::new();

@@ -115,6 +115,7 @@ impl Sandbox {
             limits: None,
             control: Control::of(interrupt),
             room: Room::default(),
+            raw_results: false,
             approved: false,
         };
         self.execute(request, sink).await

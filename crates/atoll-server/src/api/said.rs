@@ -216,9 +216,8 @@ mod tests {
 
     fn shown(text: &str) -> RichResult {
         RichResult {
-            main: false,
             data: [("text/plain".to_owned(), Form::from(text))].into_iter().collect(),
-            chart: None,
+            ..RichResult::default()
         }
     }
 

@@ -43,6 +43,7 @@ pub struct Settings {
     pub template: String,
     pub profile: ProfileName,
     pub max_profile: ProfileName,
+    pub raw_results: bool,
     pub required_layers: Vec<Layer>,
     pub max_sandboxes: SandboxCount,
     pub lifetime: LifetimeSettings,
@@ -134,6 +135,7 @@ impl Default for Settings {
             template: "python-data".to_owned(),
             profile: ProfileName::Small,
             max_profile: ProfileName::Data,
+            raw_results: false,
             required_layers: Vec::new(),
             max_sandboxes: SandboxCount::known(200),
             lifetime: LifetimeSettings {

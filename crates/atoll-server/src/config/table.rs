@@ -151,6 +151,7 @@ settings! {
     "template", Text, "Template of sandboxes that name none", |s| s.template, put_word, show;
     "profile", Text, "Limits of sandboxes that name none: small or data", |s| s.profile, put, show;
     "max_profile", Text, "The most that a request of the native API may ask for, each limit but the times for itself: small or data", |s| s.max_profile, put, show;
+    "raw_results", Flag, "Give every result as the code made it, not cleaned for a viewer", |s| s.raw_results, put_flag, show;
     "required_layers", List, "Walls without which no sandbox starts, besides those that always must stand: cgroups", |s| s.required_layers, put_list, show_list;
     "max_sandboxes", Number, "Sandboxes that live at the same time, of all tenants", |s| s.max_sandboxes, put, show;
     "lifetime.idle", Number, "Time after which an unused sandbox ends", |s| s.lifetime.idle, put, show_tight;

@@ -93,7 +93,7 @@ fn with_printer(
 ) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
-    let printer = Printer::start();
+    let printer = Printer::start(request.strip);
     Ok(runtime.block_on(async {
         let interrupt = Arc::new(Notify::new());
         let ran = work(request, &printer, &interrupt).await;
@@ -193,6 +193,7 @@ async fn in_sandbox(
         limits: None,
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),
+        raw_results: request.raw_results,
         approved,
     };
     let mut execution = sandbox.execute(asked, &mut sink).await?;

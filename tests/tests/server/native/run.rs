@@ -22,7 +22,14 @@ fn compared(mut execution: Execution) -> Value {
         file.content = None;
     });
     let mut value = serde_json::to_value(execution).unwrap();
-    for personal in ["execution_id", "sandbox_id", "context_id", "usage", "receipt"] {
+    for personal in [
+        "execution_id",
+        "sandbox_id",
+        "context_id",
+        "usage",
+        "receipt",
+        "provenance",
+    ] {
         value.as_object_mut().unwrap().remove(personal).unwrap();
     }
     value

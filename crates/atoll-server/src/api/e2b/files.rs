@@ -7,7 +7,7 @@ use super::unpack::unpacked;
 use super::{E2b, user};
 use crate::api::gentle::Gentle;
 use crate::api::lent::lend;
-use crate::api::{ApiError, AppState, ErrorCode, Meter};
+use crate::api::{ApiError, AppState, ErrorCode, Meter, download};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
 use atoll_engine::session::{Session, State as Life};
@@ -136,17 +136,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     let open = allowed.session.by(&whose.actor()).read(&path).await?;
     let size = open.size;
     let body = lend(&allowed.session, open.file, size);
-    let name = open.path.rsplit('/').next().unwrap_or_default();
-    let disposition = format!(
-        "inline; filename*=utf-8''{}",
-        percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC)
-    );
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_LENGTH, size.to_string()),
-        (header::CONTENT_DISPOSITION, disposition),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
-    ];
+    let headers = download::headers(&open.path, size);
     Ok(Meter::new(&state.sandboxes, whose).answer((headers, body).into_response()))
 }
 

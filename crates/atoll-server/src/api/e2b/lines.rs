@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn forms_of_a_result_have_the_names_that_clients_know() {
         let result = json!({
-            "main": true, "chart": null,
+            "main": true, "chart": null, "cleaned": [], "left_out": [],
             "data": {"text/plain": "'hi'", "image/png": "aGk=", "e2b/data": {"é": [1]}, "x/y": "z"},
         });
         let told = read(Item::Result(serde_json::from_value(result).unwrap()));

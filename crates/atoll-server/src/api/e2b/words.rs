@@ -27,6 +27,14 @@ fn instead(words: &str) -> String {
     }
 }
 
+/// These clients know no results without their forms: what was left out is said in its stderr.
+pub(super) fn left_out(execution: &Execution) -> Option<String> {
+    let all = execution.results.iter().flat_map(|result| &result.left_out);
+    let told: Vec<String> = all.take(10).map(|one| format!("{} ({})", one.form, one.why)).collect();
+    let end = "; a sandbox with the metadata `atoll.raw_results` = `true` gives them";
+    (!told.is_empty()).then(|| format!("note: forms of results were left out: {}{end}\n", told.join(", ")))
+}
+
 /// Output that was cut looks whole to a client: this is said in its stderr.
 pub(super) fn cut(execution: &Execution, limits: &Limits) -> Option<String> {
     let cut = execution.truncated;

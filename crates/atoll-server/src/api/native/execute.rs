@@ -26,6 +26,7 @@ pub(super) struct Job {
     pub(super) context: Choice,
     pub(super) env: BTreeMap<String, String>,
     pub(super) limits: Option<Limits>,
+    pub(super) raw_results: bool,
     pub(super) after: After,
 }
 
@@ -127,6 +128,7 @@ impl Job {
             limits: self.limits,
             control: control.clone(),
             room: said.room(),
+            raw_results: self.raw_results || self.state.settings.raw_results,
             approved: false,
         };
         let mut sink = |output: Output<'_>| said.hear(output);

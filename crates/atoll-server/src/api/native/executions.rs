@@ -46,6 +46,7 @@ pub(crate) async fn run(
         limits: limits(&state, &call, &session)?,
         code: checked_code(call.code)?,
         env: checked_env(call.env)?,
+        raw_results: call.raw_results,
         session,
         context,
         after: After::Stays,

@@ -5,7 +5,7 @@ use super::find::{blame, live};
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
 use crate::api::lent::lend;
-use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query};
+use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query, download};
 use crate::auth::Caller;
 use atoll_engine::Upload;
 use atoll_engine::session::Session;
@@ -47,10 +47,7 @@ pub(crate) async fn read(
         .await
         .map_err(blame(&session))?;
     let size = open.size;
-    let headers = [
-        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (header::CONTENT_LENGTH, size.to_string()),
-    ];
+    let headers = download::headers(&open.path, size);
     let body = lend(&session, open.file, size);
     Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
 }

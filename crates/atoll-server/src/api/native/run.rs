@@ -52,6 +52,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         context: Choice::Default(language),
         env: BTreeMap::new(),
         limits: None,
+        raw_results: call.raw_results,
         after: After::Ends(Ends {
             wanted: call.output_files,
             folder,

@@ -3,7 +3,7 @@
 use super::shown;
 use crate::output::visible;
 use atoll_core::Outcome;
-use atoll_core::execution::{CodeError, Execution};
+use atoll_core::execution::{CodeError, Execution, RichResult};
 use atoll_engine::SavedFiles;
 use std::path::PathBuf;
 
@@ -31,6 +31,7 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
             "note: {named} was cut at its limit; `--profile data` has more room, a file has most\n"
         ));
     }
+    text.push_str(&guarded(&execution.results));
     for path in saved {
         text.push_str(&format!("saved: {}\n", on_one_line(&path.to_string_lossy())));
     }
@@ -41,6 +42,32 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
         text.push_str(&format!("note: {} more files did not come back\n", files.unseen));
     }
     text.push_str(&left_behind(&files.elsewhere));
+    text
+}
+
+/// What a viewer is not given, said once for all results.
+fn guarded(results: &[RichResult]) -> String {
+    let mut cleaned: Vec<&str> = results
+        .iter()
+        .flat_map(|one| &one.cleaned)
+        .map(String::as_str)
+        .collect();
+    cleaned.sort_unstable();
+    cleaned.dedup();
+    let mut text = match cleaned.is_empty() {
+        true => String::new(),
+        false => format!(
+            "note: what can act in a viewer was taken out of {}; `--raw-results` keeps it\n",
+            cleaned.join(", ")
+        ),
+    };
+    for one in results.iter().flat_map(|one| &one.left_out) {
+        text.push_str(&format!(
+            "left out: {}: {}\n",
+            on_one_line(&one.form),
+            on_one_line(&one.why)
+        ));
+    }
     text
 }
 

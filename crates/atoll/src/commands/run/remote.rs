@@ -52,6 +52,7 @@ fn form(request: &Request) -> Result<Form, Failure> {
         "template": request.template,
         "profile": request.profile,
         "env": request.env,
+        "raw_results": request.raw_results,
         "limits": {
             "memory_bytes": limits.memory, "cpu_milli": limits.cpus, "wall_ms": limits.wall,
             "cpu_time_ms": limits.cpu_time, "scratch_bytes": limits.scratch, "processes": limits.processes,

@@ -26,6 +26,9 @@ pub(super) struct Request {
     pub(super) server: Option<String>,
     /// `None`: the standard one, and nobody wants to hear of it.
     pub(super) policy: Option<Arc<Policy>>,
+    pub(super) raw_results: bool,
+    /// Text without what steers a terminal, whoever reads it.
+    pub(super) strip: bool,
     pub(super) json: bool,
     /// Where charts and files go. Taken when they are collected.
     pub(super) out: Option<OutDir>,
@@ -78,6 +81,8 @@ impl Request {
             profile: word(&args.profile)?,
             server: args.server,
             policy,
+            raw_results: args.raw_results,
+            strip: args.strip,
             json: args.json,
             out: Some(out),
             charts,

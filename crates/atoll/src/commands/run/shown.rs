@@ -63,7 +63,7 @@ mod tests {
         RichResult {
             main,
             data: serde_json::from_value(data.clone()).unwrap(),
-            chart: None,
+            ..RichResult::default()
         }
     }
 

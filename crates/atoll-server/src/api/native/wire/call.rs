@@ -48,6 +48,8 @@ pub struct RunRequest {
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
     pub output_files: OutputFiles,
+    /// Results as the code made them, not cleaned for a viewer
+    pub raw_results: bool,
 }
 
 /// The same as a form. Files are as they are, not in base64.
@@ -117,6 +119,8 @@ pub struct ExecuteRequest {
     /// Times and output only: the rest is fixed when a sandbox is made
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
+    /// Results as the code made them, not cleaned for a viewer
+    pub raw_results: bool,
 }
 
 /// A context of its own.

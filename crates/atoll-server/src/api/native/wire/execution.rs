@@ -37,6 +37,19 @@ pub struct ExecutionAnswer {
     pub findings: Vec<ExecutionFinding>,
     pub usage: ExecutionUsage,
     pub receipt: ExecutionReceipt,
+    pub provenance: ExecutionProvenance,
+}
+
+/// Whose words the texts, results and files are: the code's, which nobody should trust.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionProvenance {
+    #[schema(example = "sandbox")]
+    pub source: String,
+    /// Never true
+    pub trusted: bool,
+    pub tier: String,
+    pub execution_id: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
@@ -55,6 +68,18 @@ pub struct ExecutionResult {
     pub main: bool,
     pub data: BTreeMap<String, Value>,
     pub chart: Option<Value>,
+    /// Forms out of which something was taken that could act in a viewer
+    pub cleaned: Vec<String>,
+    /// Forms that are not given
+    pub left_out: Vec<ExecutionLeftOutForm>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionLeftOutForm {
+    #[schema(example = "application/javascript")]
+    pub form: String,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
@@ -158,7 +183,8 @@ mod tests {
             "execution_id": "exec_a", "sandbox_id": "sbxa", "context_id": "ctx_a", "language": "python", "tier": "jail",
             "outcome": "ok", "exit_code": 0, "stdout": "", "stderr": "",
             "truncated": {"stdout": false, "stderr": false, "results": false},
-            "results": [{"main": true, "data": {"text/plain": "1"}, "chart": null}],
+            "results": [{"main": true, "data": {"text/plain": "1"}, "chart": null, "cleaned": ["c"],
+                "left_out": [{"form": "f", "why": "w"}]}],
             "error": {"name": "n", "value": "v", "traceback": ["t"]},
             "hint": {"refused": "r", "rule": "r", "instead": "i"},
             "files": [{"path": "p", "size": 1, "sha256": "s", "media_type": "m", "saved": null, "content": "YQ=="}],
@@ -168,6 +194,7 @@ mod tests {
             }],
             "usage": {"wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1, "output_bytes": 1, "net_in_bytes": 0, "net_out_bytes": 0},
             "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
+            "provenance": {"source": "sandbox", "trusted": false, "tier": "jail", "execution_id": "exec_a"},
         });
         let real: Execution = serde_json::from_value(answer.clone()).unwrap();
         let described: ExecutionAnswer = serde_json::from_value(serde_json::to_value(&real).unwrap()).unwrap();

@@ -14,7 +14,8 @@ pub use call::{
 };
 pub use execution::{
     ExecutionAnswer, ExecutionError, ExecutionFile, ExecutionFinding, ExecutionHint, ExecutionLeftOut,
-    ExecutionLeftOutFile, ExecutionReceipt, ExecutionResult, ExecutionTruncated, ExecutionUsage,
+    ExecutionLeftOutFile, ExecutionLeftOutForm, ExecutionProvenance, ExecutionReceipt, ExecutionResult,
+    ExecutionTruncated, ExecutionUsage,
 };
 pub use file::{DirRequest, FileEntry, FileKind, FileList, MoveRequest};
 pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};
