@@ -27,6 +27,7 @@ pub use auth::Caller;
 pub use clock::Timestamp;
 pub use config::Settings;
 pub use first_key::FirstKey;
+pub use http::Hurry;
 pub use server::{Server, ServerError};
 pub use store::Store;
 

@@ -6,7 +6,7 @@ use crate::api::{self, AppState, state::Shared};
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
-use crate::http::{ConnectionLimits, HostRules, serve};
+use crate::http::{ConnectionLimits, HostRules, Hurry, serve};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::ready::{Readiness, Ready};
@@ -115,7 +115,7 @@ impl Server {
     }
 
     /// Serves until `stop` ends; then new work is refused and running requests get their time, unless what `stop` gives ends first.
-    pub async fn run<H>(self, stop: impl Future<Output = H> + Send + 'static)
+    pub async fn run<H>(self, stop: impl Future<Output = Hurry<H>> + Send + 'static)
     where
         H: Future<Output = ()> + Send + 'static,
     {
@@ -135,7 +135,7 @@ impl Server {
         let admin_app = admin::router(state.clone());
         let admin = tokio::spawn(serve(admin_listener, admin_app, limits, async move {
             admin_stopped.await.ok();
-            std::future::pending()
+            Hurry(std::future::pending())
         }));
         let (ready, patience) = (state.ready.clone(), state.settings.drain_timeout);
         let stopping = async move {

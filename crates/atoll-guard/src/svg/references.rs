@@ -73,9 +73,8 @@ impl References {
                 continue;
             }
             if entered[index] {
-                let inner = self.below(index).map(|below| known[below]);
-                known[index] =
-                    Some(inner.fold(Some(self.parts[index].own), |sum, one| Some(sum?.saturating_add(one?)))?);
+                let mut inner = self.below(index).map(|below| known[below]);
+                known[index] = Some(inner.try_fold(self.parts[index].own, |sum, one| Some(sum.saturating_add(one?)))?);
                 continue;
             }
             entered[index] = true;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 fn result(data: &Value) -> RichResult {
     RichResult {
-        data: serde_json::from_value(data.clone()).unwrap(),
+        data: serde_json::from_value(data.clone()).expect("forms as an object"),
         ..RichResult::default()
     }
 }

@@ -31,7 +31,7 @@ fn gif(width: u16, height: u16) -> Vec<u8> {
 fn webp(width: u32, height: u32) -> Vec<u8> {
     let packed = (width - 1) | (height - 1) << 14;
     let body = [&b"WEBPVP8L\x06\0\0\0\x2f"[..], &packed.to_le_bytes(), &[0]].concat();
-    let length = u32::try_from(body.len()).unwrap().to_le_bytes();
+    let length = u32::try_from(body.len()).expect("a short body").to_le_bytes();
     [&b"RIFF"[..], &length, &body].concat()
 }
 

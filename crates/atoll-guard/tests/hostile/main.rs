@@ -1,5 +1,7 @@
 //! What hostile code can give back, and what is left of it for a viewer.
 
+#![expect(clippy::expect_used, reason = "what makes a payload must not fail")]
+
 mod checker;
 mod forms;
 mod html;

@@ -14,7 +14,7 @@ impl Random {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound as u64).unwrap()
+        usize::try_from(self.0 % bound as u64).expect("less than the bound")
     }
 
     fn text(&mut self, pieces: &[&str]) -> String {

@@ -80,7 +80,7 @@ fn shapes(text: &str) -> Vec<String> {
         allow_dtd: true,
         ..Default::default()
     };
-    let document = roxmltree::Document::parse_with_options(text, options).unwrap();
+    let document = roxmltree::Document::parse_with_options(text, options).expect("XML");
     let outside = |node: &roxmltree::Node<'_, '_>| node.ancestors().all(|one| one.tag_name().name() != "metadata");
     let elements = document.descendants().filter(|node| node.is_element() && outside(node));
     elements

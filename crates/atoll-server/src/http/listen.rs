@@ -47,19 +47,23 @@ pub struct Drained {
     pub cut: usize,
 }
 
+/// What ends the patience with requests that still run.
+#[derive(Clone, Copy, Debug)]
+pub struct Hurry<H>(pub H);
+
 /// Serves until `stop` ends, then drains; what `stop` gives ends the patience.
 pub async fn serve<H: Future<Output = ()>>(
     listener: TcpListener,
     app: Router,
     limits: ConnectionLimits,
-    stop: impl Future<Output = H>,
+    stop: impl Future<Output = Hurry<H>>,
 ) -> Drained {
     let mut stop = std::pin::pin!(stop);
     let (stopping, _) = watch::channel(false);
     let places = Places::new(limits.max_connections);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let mut tasks = JoinSet::new();
-    let hurry = loop {
+    let Hurry(hurry) = loop {
         let accepted = tokio::select! {
             biased;
             hurry = &mut stop => break hurry,

@@ -6,7 +6,7 @@ use crate::args::ServeArgs;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::config::{self, ConfigError, Environment, Resolved, Sources};
-use atoll_server::{Server, ServerError, logs};
+use atoll_server::{Hurry, Server, ServerError, logs};
 use std::path::Path;
 
 pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
@@ -103,7 +103,7 @@ fn is_journal() -> bool {
 }
 
 /// The first signal, which gives the second.
-fn stop_signal() -> std::io::Result<impl Future<Output = impl Future<Output = ()>>> {
+fn stop_signal() -> std::io::Result<impl Future<Output = Hurry<impl Future<Output = ()>>>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -115,7 +115,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = impl Future<Output = ()
     };
     Ok(async move {
         next().await;
-        async move { next().await }
+        Hurry(async move { next().await })
     })
 }
 
