@@ -220,5 +220,5 @@ fn only_own_directories_are_watched() {
         client.watch("", number % 2 == 0);
     }
     let (path, recursive) = (String::new(), false);
-    assert_eq!(client.refusal(Ask::Watch { path, recursive }), Refusal::Failed);
+    assert_eq!(client.refusal(Ask::Watch { path, recursive }), Refusal::NoRoom);
 }

@@ -41,7 +41,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let approved = match gate::pass(&request) {
         Ok(approved) => approved,
         Err(refused) => {
-            note_refused(&request, &refused)?;
+            // It is refused in any case.
+            if let Err(failure) = note_refused(&request, &refused) {
+                crate::output::note(&format!(
+                    "note: the refusal is not in the audit log: {}\n",
+                    failure.message
+                ));
+            }
             return with_printer(&mut request, async |request, printer, _| {
                 Ok(show(request, *refused, SavedFiles::default(), None, printer))
             });
@@ -49,8 +55,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     };
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
+    let template = template::known(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     let log = audit::log_of(&home)?;
-    let template = template::open(&store, &log, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+    let template = template::open(&store, &log, template)?;
     // A signal that came too late for the build is for what follows.
     if store.stop().is_stopped() {
         return Err(Failure::of_engine(&EngineError::Interrupted));

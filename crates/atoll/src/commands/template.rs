@@ -26,12 +26,26 @@ pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
     }
 }
 
+/// A name that a template has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    name: &'a str,
+    is_built: bool,
+}
+
+/// Refuses a name that no template has, before anything is made.
+pub(crate) fn known<'a>(store: &TemplateStore, name: &'a str) -> Result<Known<'a>, Failure> {
+    let shown = store.show(name).map_err(|error| fail(&error))?;
+    let is_built = shown.info.built;
+    Ok(Known { name, is_built })
+}
+
 /// Opens a template, building it first if need be, with a progress bar.
-pub(crate) fn open(store: &TemplateStore, log: &Arc<AuditLog>, name: &str) -> Result<Template, Failure> {
-    let open = || ensured(store, name, false);
-    match store.show(name).is_ok_and(|shown| !shown.info.built) {
-        true => built(log, name, open),
-        false => open(),
+pub(crate) fn open(store: &TemplateStore, log: &Arc<AuditLog>, template: Known<'_>) -> Result<Template, Failure> {
+    let open = || ensured(store, template.name, false);
+    match template.is_built {
+        false => built(log, template.name, open),
+        true => open(),
     }
 }
 

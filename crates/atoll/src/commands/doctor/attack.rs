@@ -85,8 +85,9 @@ fn write(file: &mut File, path: &Path, report: &Report) -> Result<(), Failure> {
 fn attacked(args: &DoctorArgs) -> Result<Report, Failure> {
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
+    let template = template::known(&store, args.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
     let log = audit::log_of(&home)?;
-    let template = template::open(&store, &log, args.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+    let template = template::open(&store, &log, template)?;
     let audit = Audit::Log(log);
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let bench = Bench {
