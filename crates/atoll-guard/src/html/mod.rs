@@ -1,6 +1,7 @@
 //! HTML for a viewer: words, tables and pictures that are in the text itself. Nothing that is left can make a request, run
 //! or leave its place. Two passes: [`tame`] bounds and says what goes, then `ammonia` decides by its own list.
 
+mod attributes;
 mod tags;
 mod tame;
 
@@ -16,6 +17,9 @@ pub const MOST_BYTES: usize = 8 << 20;
 pub fn clean(text: &str) -> Result<Cleaned, Refused> {
     if text.len() > MOST_BYTES {
         return Err(Refused::too_long(text.len(), MOST_BYTES));
+    }
+    if !attributes::are_few(text) {
+        return Err(Refused::because("a tag has more attributes than are cleaned (300)"));
     }
     let tame = tame::tame(text)?;
     let body = WALL.clean(&tame.body).to_string();

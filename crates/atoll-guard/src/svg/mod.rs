@@ -14,6 +14,7 @@ use tables::{ELEMENTS, IDLE, LINK, SVG, WORDS, XLINK};
 
 pub const MOST_BYTES: usize = 8 << 20;
 const MOST_DEEP: usize = 200;
+const MOST_ATTRIBUTES: usize = 300;
 
 pub fn clean(text: &str) -> Result<Cleaned, Refused> {
     if text.len() > MOST_BYTES {
@@ -131,7 +132,13 @@ impl Drawing {
     /// Writes those that stay; true if the element has a name by which others can show it.
     fn attributes(&mut self, element: &'static str, start: &BytesStart<'_>) -> Result<bool, Refused> {
         let (mut id, mut kept) = (None, Vec::new());
-        for attribute in start.attributes() {
+        // Each would be compared with all before it.
+        for (number, attribute) in start.attributes().enumerate() {
+            if number >= MOST_ATTRIBUTES {
+                return Err(Refused::because(
+                    "an element has more attributes than are cleaned (300)",
+                ));
+            }
             let attribute = attribute.map_err(|error| broken(&error))?;
             let value = attribute.normalized_value(XmlVersion::Implicit1_0);
             let value = value.map_err(|error| broken(&error))?;

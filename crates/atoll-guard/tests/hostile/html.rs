@@ -171,6 +171,10 @@ fn what_is_too_long_too_many_or_too_deep_is_refused_and_said() {
         ("x".repeat(atoll_guard::html::MOST_BYTES + 1), "bytes"),
         ("<br>".repeat(100_001), "more tags"),
         ("<div>".repeat(101), "nested deeper"),
+        (
+            format!("<p {}>", (0..500_000).map(|n| format!("a{n} ")).collect::<String>()),
+            "more attributes",
+        ),
     ];
     for (text, why) in cases {
         let refused = clean(&text).unwrap_err();

@@ -142,12 +142,17 @@ fn parts_that_show_each_other_are_counted() {
 #[test]
 fn what_is_no_svg_is_refused_and_said() {
     let deep = format!("{}{}", "<g>".repeat(300), "</g>".repeat(300));
+    let many = format!(
+        "<rect {}/>",
+        (0..200_000).map(|n| format!("a{n}='' ")).collect::<String>()
+    );
     let cases = [
         ("<svg", "well-formed"),
         ("<svg><g></svg>", "well-formed"),
         ("<svg><g>", "breaks off"),
         ("<html/>", "no SVG"),
         ("", "no SVG"),
+        (&drawing(&many), "more attributes"),
         (&drawing(&deep), "nested deeper"),
         (&"x".repeat(atoll_guard::svg::MOST_BYTES + 1), "bytes"),
     ];
