@@ -202,6 +202,22 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     #[test]
+    fn what_a_client_means_for_us_only_stays_here() {
+        let mut request = Request::new(Body::empty());
+        for (name, value) in [
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("x-end", "1"),
+            ("te", "trailers"),
+        ] {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        clean(&mut request, false);
+        let left: Vec<&str> = request.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["x-end"]);
+    }
+
+    #[test]
     fn keys_stay_here_and_other_authorization_goes_on() {
         let passed = |name: &'static str, value: &str| {
             let mut request = Request::new(Body::empty());
