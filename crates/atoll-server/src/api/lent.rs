@@ -1,7 +1,7 @@
 //! A file of a sandbox on its way out. It is let go when the sandbox ends, however slowly its client reads: what is open keeps
 //! the files of a sandbox, and the memory that they are in.
 
-use atoll_engine::session::Session;
+use atoll_engine::session::{LongUse, Session};
 use axum::body::{Body, Bytes};
 use futures_util::stream;
 use std::fs::File;
@@ -22,10 +22,12 @@ struct Lent {
     size: u64,
     /// Dropped with the answer.
     _reader: oneshot::Sender<()>,
+    _using: LongUse,
 }
 
-/// The first `size` bytes as the body of an answer; not more than was promised, if the file grows meanwhile.
-pub(crate) fn lend(session: &Arc<Session>, file: File, size: u64) -> Body {
+/// The first `size` bytes as the body of an answer; not more than was promised, if the file grows meanwhile. While it is being
+/// read the sandbox is used.
+pub(crate) fn lend(session: &Arc<Session>, using: LongUse, file: File, size: u64) -> Body {
     let slot: Slot = Arc::new(Mutex::new(Some(Arc::new(file))));
     let (reader, gone) = oneshot::channel();
     tokio::spawn(let_go(Arc::clone(session), Arc::clone(&slot), gone));
@@ -34,6 +36,7 @@ pub(crate) fn lend(session: &Arc<Session>, file: File, size: u64) -> Body {
         at: 0,
         size,
         _reader: reader,
+        _using: using,
     };
     Body::from_stream(stream::unfold(lent, async |lent| lent.next().await))
 }

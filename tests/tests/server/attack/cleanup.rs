@@ -143,6 +143,31 @@ fn a_slow_download_does_not_keep_a_sandbox_that_was_ended() {
 }
 
 #[test]
+fn a_download_is_use_of_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let read = server.sandbox(&json!({"idle_ms": 1500})).unwrap();
+    let code = json!({"code": "open('/tmp/large-file', 'wb').write(bytes(60 << 20))"});
+    let written = server.json("POST", &format!("/v1/sandboxes/{read}/run"), &code);
+    assert_eq!(written.unwrap().status, 200);
+    let head = format!(
+        "GET /v1/sandboxes/{read}/files?path=/tmp/large-file HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\n\r\n",
+        server.api, server.key
+    );
+    let mut reading = connect(server.api).unwrap();
+    std::io::Write::write_all(&mut reading, head.as_bytes()).unwrap();
+    read_until(&mut reading, "\r\n\r\n").unwrap();
+    // One that is as old and that nobody uses ends meanwhile.
+    let idle = server.sandbox(&json!({"idle_ms": 1500})).unwrap();
+    let state = |id: &str| {
+        let shown = server.send("GET", &format!("/v1/sandboxes/{id}"), None).unwrap();
+        shown.json().unwrap()["state"].as_str().unwrap_or_default().to_owned()
+    };
+    eventually("the other one ends", || state(&idle) == "ended").unwrap();
+    assert_eq!(state(&read), "running");
+}
+
+#[test]
 fn half_a_pause_is_none() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--audit-sync"]).unwrap();

@@ -132,10 +132,10 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     let path = allowed.query.path.unwrap_or_default();
     let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
-    let _using = allowed.session.begin_use()?;
+    let using = allowed.session.begin_long_use()?;
     let open = allowed.session.by(&whose.actor()).read(&path).await?;
     let size = open.size;
-    let body = lend(&allowed.session, open.file, size);
+    let body = lend(&allowed.session, using, open.file, size);
     let headers = download::headers(&open.path, size);
     Ok(Meter::new(&state.sandboxes, whose).answer((headers, body).into_response()))
 }

@@ -40,7 +40,7 @@ pub(crate) async fn read(
 ) -> Result<Response, ApiError> {
     let session = live(&state, &caller, &id).await?;
     state.sandboxes.check_day(&caller)?;
-    let _using = session.begin_use()?;
+    let using = session.begin_long_use()?;
     let open = session
         .by(&caller.actor())
         .read(&query.path)
@@ -48,7 +48,7 @@ pub(crate) async fn read(
         .map_err(blame(&session))?;
     let size = open.size;
     let headers = download::headers(&open.path, size);
-    let body = lend(&session, open.file, size);
+    let body = lend(&session, using, open.file, size);
     Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
 }
 
