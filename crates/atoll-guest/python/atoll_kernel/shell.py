@@ -141,7 +141,8 @@ class Shell(InteractiveShell):
         asyncio.set_event_loop(loop)
         task = loop.create_task(coroutine)
         try:
-            return loop.run_until_complete(task)
+            with interrupts.waking(loop):
+                return loop.run_until_complete(task)
         except KeyboardInterrupt:
             if task.done():
                 raise

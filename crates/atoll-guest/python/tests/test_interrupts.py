@@ -58,6 +58,39 @@ def test_awaiting_works_after_an_interrupt(kernel: Kernel) -> None:
     assert kernel.run("await asyncio.sleep(0, 'fine')").text == "'fine'"
 
 
+HITS_ANOTHER_THREAD = """
+import asyncio, os, signal, threading
+def later():
+    while "epoll" not in open(f"/proc/self/task/{os.getpid()}/wchan").read():
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=later).start()
+await asyncio.sleep(1000)
+"""
+
+
+def test_a_signal_that_does_not_break_the_wait_still_wakes_the_loop(kernel: Kernel) -> None:
+    run = kernel.run(HITS_ANOTHER_THREAD)
+    assert run.error is not None and run.error["name"] == "KeyboardInterrupt"
+
+
+IN_A_DESTRUCTOR = """
+class Slow:
+    def __del__(self):
+        print("started", flush=True)
+        while True: pass
+kept = 1
+Slow()
+while True: pass
+"""
+
+
+def test_an_interrupt_that_hits_a_destructor_ends_the_cell(kernel: Kernel) -> None:
+    run = interrupted(kernel, IN_A_DESTRUCTOR)
+    assert run.error is not None and run.error["name"] == "KeyboardInterrupt"
+    assert run.stderr == "" and kernel.run("kept").text == "1"
+
+
 def test_cleanup_code_runs(kernel: Kernel) -> None:
     code = "try:\n    print('started', flush=True)\n    while True: pass\nfinally:\n    print('cleaned')"
     assert interrupted(kernel, code).stdout.endswith("cleaned\n")
