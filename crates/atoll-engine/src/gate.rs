@@ -2,6 +2,11 @@
 //!
 //! The gate decides; it runs nothing and asks nobody. Who is asked, and by what way, is the caller's affair.
 
+mod command;
+
+pub use command::RefusedCommand;
+pub(crate) use command::judge_command;
+
 use crate::code_policy::{Review, SyntaxFault, review};
 use crate::policy::Policy;
 use atoll_core::execution::{CodeError, Execution, Hint, LeftOut, Receipt, Truncated, Usage};

@@ -7,9 +7,9 @@ use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
 use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
-use crate::gate::{self, Decision, Judged, Place};
+use crate::gate::{self, Decision, Judged, Place, RefusedCommand};
 use crate::input::{Input, prepare_inputs};
-use crate::inside::Commands;
+use crate::inside::{CommandSpec, Commands};
 use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::lost;
 use crate::out_dir::OutDir;
@@ -86,6 +86,8 @@ pub struct Request<'a> {
     pub control: Control,
     /// What its results take. A caller that keeps results keeps a copy.
     pub room: Room,
+    /// Besides the sandbox's own, which it can tighten and not loosen.
+    pub policy: Option<Arc<Policy>>,
     /// Somebody who may say so has said yes to what the policy asks about.
     pub approved: bool,
 }
@@ -169,7 +171,8 @@ impl Walled {
     /// different contexts run side by side. A context that did not survive is replaced.
     pub(crate) async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
         let slot = self.contexts.find(&request.context)?;
-        let judged = gate::judge_aside(request.code, slot.language, &self.policy, self.once).await;
+        let policy = self.policy_with(request.policy.as_deref());
+        let judged = gate::judge_aside(request.code, slot.language, &policy, self.once).await;
         let judged = match self.refused(&slot, &request, judged) {
             Ok(judged) => judged,
             Err(refused) => return Ok(*refused),
@@ -208,6 +211,29 @@ impl Walled {
             _ => {}
         }
         Ok(execution)
+    }
+
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// What a call is held against.
+    fn policy_with(&self, call: Option<&Policy>) -> Arc<Policy> {
+        call.map_or_else(|| Arc::clone(&self.policy), |call| Arc::new(self.policy.tighten(call)))
+    }
+
+    /// Whether the policy lets a command start.
+    pub(crate) async fn pass_command(&self, spec: &CommandSpec) -> Result<(), EngineError> {
+        let (_, judged) = gate::judge_command(spec, &self.policy).await;
+        let refusal = match judged.decision {
+            Decision::Run => return Ok(()),
+            Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal,
+        };
+        Err(EngineError::Policy(Box::new(RefusedCommand {
+            refusal,
+            findings: judged.findings,
+            policy: judged.policy,
+        })))
     }
 
     /// The answer, if the policy does not let the code run; its context is not touched.

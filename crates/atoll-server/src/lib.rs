@@ -16,6 +16,7 @@ pub mod limits;
 pub mod logs;
 pub mod metrics;
 mod owners;
+pub mod policies;
 pub mod ready;
 pub mod sandboxes;
 mod server;

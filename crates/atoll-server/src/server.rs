@@ -9,6 +9,7 @@ use crate::first_key::{self, FirstKey, FirstKeyError};
 use crate::http::{ConnectionLimits, HostRules, serve};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::policies::{Policies, PoliciesError};
 use crate::ready::{Readiness, Ready};
 use crate::sandboxes::Sandboxes;
 use crate::spool::Spool;
@@ -48,6 +49,8 @@ pub enum ServerError {
     #[error("cannot use the setting template")]
     Template(#[source] TemplateError),
     #[error(transparent)]
+    Policies(#[from] PoliciesError),
+    #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -73,6 +76,7 @@ impl Server {
     pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
         let templates = TemplateStore::new(home.to_owned());
         templates.show(&settings.template).map_err(ServerError::Template)?;
+        let policies = Policies::load(&settings.policy)?;
         let path = Store::path(home);
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
@@ -93,7 +97,7 @@ impl Server {
         };
         let log = audit::open(&settings.audit, home)?;
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
-        let state = share(settings, store, address, node).await?;
+        let state = share(settings, policies, store, address, node).await?;
         Ok(Self {
             state,
             first_key,
@@ -161,6 +165,7 @@ impl Server {
 
 pub(crate) async fn share(
     settings: Settings,
+    policies: Policies,
     store: Store,
     address: SocketAddr,
     node: Arc<Node>,
@@ -170,6 +175,7 @@ pub(crate) async fn share(
     limits.load(&store, Timestamp::now()).await?;
     let metrics = Metrics::default();
     let spool = Spool::new(node.home());
+    let policies = Arc::new(policies);
     let sandboxes = Sandboxes::new(
         node,
         store.clone(),
@@ -177,6 +183,7 @@ pub(crate) async fn share(
         metrics.clone(),
         settings.template.clone(),
         settings.lifetime.hard.duration(),
+        Arc::clone(&policies),
     );
     let e2b = E2b::new(
         Arc::clone(&sandboxes),
@@ -186,6 +193,7 @@ pub(crate) async fn share(
     );
     Ok(AppState::new(Shared {
         sandboxes,
+        policies,
         spool,
         budget: Budget::new(settings.max_body_bytes.get()),
         e2b,

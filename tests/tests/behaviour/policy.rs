@@ -172,6 +172,7 @@ async fn a_yes_is_for_questions_only() -> Result<()> {
             limits: None,
             control: Control::default(),
             room: atoll_engine::Room::default(),
+            policy: None,
             approved,
         };
         let mut sink = |_: Output<'_>| {};

@@ -8,6 +8,7 @@ mod isolation;
 mod life;
 mod lists;
 mod newcomers;
+mod policies;
 mod quotas;
 mod remote;
 mod run;

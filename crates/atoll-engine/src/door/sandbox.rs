@@ -9,6 +9,7 @@ use crate::execute::Sink;
 use crate::files::SavedFiles;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
+use crate::policy::Policy;
 use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
 use crate::share::Room;
 use atoll_core::execution::Execution;
@@ -96,6 +97,11 @@ impl Sandbox {
         self.inner.walled.limits()
     }
 
+    /// What its code is held against.
+    pub fn policy(&self) -> &Arc<Policy> {
+        self.inner.walled.policy()
+    }
+
     /// Runs code in the language's own context. Short for [`Sandbox::execute`].
     pub async fn run(
         &self,
@@ -112,6 +118,7 @@ impl Sandbox {
             limits: None,
             control: Control::of(interrupt),
             room: Room::default(),
+            policy: None,
             approved: false,
         };
         self.execute(request, sink).await
@@ -187,8 +194,12 @@ impl Sandbox {
         let mut opening = self.opening(Action::Command);
         opening.command = spec.argv.clone();
         let ticket = self.door.begin(opening).await?;
-        let started = self.inner.walled.spawn(spec).await;
+        let started = match self.inner.walled.pass_command(&spec).await {
+            Ok(()) => self.inner.walled.spawn(spec).await,
+            Err(refused) => Err(refused),
+        };
         match &started {
+            Err(EngineError::Policy(refused)) => ticket.close(|| Closing::of_refused(refused)),
             Err(error) => ticket.close(|| Closing::failed(error)),
             Ok((command, _)) => {
                 let work = see_off(Arc::clone(&self.inner), Arc::clone(command), ticket);

@@ -16,6 +16,7 @@ use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::inside::{Commands, Watch};
 use crate::jail::lock;
+use crate::policy::Policy;
 use crate::sandbox::{Origin, Request};
 use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, Limits, SandboxId};
@@ -126,6 +127,10 @@ impl Session {
 
     pub fn limits(&self) -> &Limits {
         self.sandbox.limits()
+    }
+
+    pub fn policy(&self) -> &Policy {
+        self.sandbox.policy()
     }
 
     pub fn origin(&self) -> Origin {

@@ -9,6 +9,7 @@ use super::table::Access;
 use super::*;
 use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
 use crate::config::{Quotas, Settings};
+use crate::policies::Policies;
 use crate::ready::Ready;
 use crate::server::{node_config, share};
 use crate::store::{NewKey, Store};
@@ -48,7 +49,8 @@ impl World {
             },
         ));
         let address = SocketAddr::from(([127, 0, 0, 1], 7070));
-        let state = share(settings, store, address, node).await.unwrap();
+        let policies = Policies::load(&settings.policy).unwrap();
+        let state = share(settings, policies, store, address, node).await.unwrap();
         Self { state, _dir: dir }
     }
 

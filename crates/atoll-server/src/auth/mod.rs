@@ -20,11 +20,18 @@ use atoll_core::service::Scope;
 /// The tenant of keys that name none, and of requests without a key where those are allowed.
 pub const DEFAULT_TENANT: &str = "default";
 
+/// Who acts without a key, in the audit log.
+const RESERVED: [&str; 2] = ["system", "local"];
+
 /// Why a tenant or the name of a key is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     #[error("not a tenant: `{0}`; 1 to 63 of a-z, 0-9, - and _, a letter or digit first")]
     Tenant(String),
+    #[error(
+        "the tenant `{0}` is reserved: the audit log calls Atoll itself `system`, and who starts it on the machine `local`"
+    )]
+    Reserved(String),
     #[error("not a name for a key: 1 to 100 printable characters are wanted")]
     Key,
 }
@@ -35,6 +42,15 @@ pub fn check_tenant(tenant: &str) -> Result<(), BadName> {
     let rest = tenant.bytes().all(|byte| plain(byte) || byte == b'-' || byte == b'_');
     let fine = first && rest && tenant.len() <= 63;
     fine.then_some(()).ok_or_else(|| BadName::Tenant(tenant.to_owned()))
+}
+
+/// A tenant that keys may be made for.
+pub fn check_new_tenant(tenant: &str) -> Result<(), BadName> {
+    check_tenant(tenant)?;
+    match RESERVED.contains(&tenant) {
+        true => Err(BadName::Reserved(tenant.to_owned())),
+        false => Ok(()),
+    }
 }
 
 pub fn check_key_name(name: &str) -> Result<(), BadName> {
@@ -59,6 +75,15 @@ mod tests {
         for bad in ["", "-a", "A", "a b", "a/b", "a\n", "ä", &"a".repeat(64)] {
             assert!(check_tenant(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn who_acts_without_a_key_is_no_tenant_of_keys() {
+        for reserved in RESERVED {
+            assert_eq!(check_tenant(reserved), Ok(()));
+            assert_eq!(check_new_tenant(reserved), Err(BadName::Reserved(reserved.to_owned())));
+        }
+        assert!(check_new_tenant("team").is_ok() && check_new_tenant("A").is_err());
     }
 
     #[test]

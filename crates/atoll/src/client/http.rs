@@ -175,6 +175,7 @@ fn exit_status(code: &str) -> ExitStatus {
         ErrorCode::Internal | ErrorCode::AuditUnavailable | ErrorCode::BodyTimeout | ErrorCode::Ended => {
             ExitStatus::OurFault
         }
+        ErrorCode::PolicyDenied | ErrorCode::ApprovalDenied | ErrorCode::ApprovalExpired => ExitStatus::Denied,
         ErrorCode::InvalidRequest
         | ErrorCode::MalformedJson
         | ErrorCode::Unauthenticated

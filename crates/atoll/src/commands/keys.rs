@@ -9,7 +9,7 @@ use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, Closing, Ending, Opening};
 use atoll_server::Store;
 use atoll_server::api::native::{CreatedKey, Key, KeyList};
-use atoll_server::auth::{Scopes, SecretKey, check_key_name, check_tenant};
+use atoll_server::auth::{Scopes, SecretKey, check_key_name, check_new_tenant};
 use atoll_server::config::Quotas;
 use atoll_server::store::NewKey;
 
@@ -42,7 +42,7 @@ fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>
 
 fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
     check_key_name(&args.name).map_err(|error| Failure::bad(&error))?;
-    check_tenant(&args.tenant).map_err(|error| Failure::bad(&error))?;
+    check_new_tenant(&args.tenant).map_err(|error| Failure::bad(&error))?;
     let scopes: Scopes = args.scope.parse().map_err(|error| Failure::bad(&error))?;
     if scopes.is_empty() {
         return Err(Failure::usage("a key needs at least one scope"));

@@ -180,6 +180,7 @@ async fn in_sandbox(
         limits: None,
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),
+        policy: None,
         approved,
     };
     let mut execution = sandbox.execute(asked, &mut sink).await?;

@@ -171,6 +171,7 @@ impl Run {
             limits: None,
             control: self.control.clone(),
             room: self.said.room(),
+            policy: None,
             approved: false,
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);

@@ -11,7 +11,7 @@ impl NewKeyRequest {
     pub(super) fn into_new_key(self, digest: Digest) -> Result<NewKey, ApiError> {
         let tenant = self.tenant.unwrap_or_else(|| DEFAULT_TENANT.to_owned());
         auth::check_key_name(&self.name).map_err(|error| ApiError::invalid(error.to_string()))?;
-        auth::check_tenant(&tenant).map_err(|error| ApiError::invalid(error.to_string()))?;
+        auth::check_new_tenant(&tenant).map_err(|error| ApiError::invalid(error.to_string()))?;
         let scopes = match self.scopes {
             Some(scopes) if scopes.is_empty() => return Err(ApiError::invalid("a key needs at least one scope")),
             Some(scopes) => Scopes::of(&scopes),

@@ -10,6 +10,7 @@ use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, Limits};
+use atoll_engine::policy::Policy;
 use atoll_engine::session::Session;
 use atoll_engine::{Choice, Control, Output, Request};
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ pub(super) struct Job {
     pub(super) context: Choice,
     pub(super) env: BTreeMap<String, String>,
     pub(super) limits: Option<Limits>,
+    /// Besides the sandbox's own.
+    pub(super) policy: Option<Arc<Policy>>,
     pub(super) after: After,
 }
 
@@ -127,6 +130,7 @@ impl Job {
             limits: self.limits,
             control: control.clone(),
             room: said.room(),
+            policy: self.policy.clone(),
             approved: false,
         };
         let mut sink = |output: Output<'_>| said.hear(output);

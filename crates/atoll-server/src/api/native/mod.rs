@@ -14,6 +14,7 @@ mod health;
 mod keys;
 mod outputs;
 mod pages;
+mod policies;
 mod refusals;
 mod run;
 mod sandboxes;
@@ -75,6 +76,8 @@ fn sandbox_routes() -> Vec<Route> {
         keyed(post, "/v1/run", run, on::post(run::run)),
         keyed(get, "/v1/templates", read, on::get(templates::list)),
         keyed(get, "/v1/templates/{name}", read, on::get(templates::show)),
+        keyed(get, "/v1/policies", read, on::get(policies::list)),
+        keyed(get, "/v1/policies/{name}", read, on::get(policies::show)),
         keyed(post, "/v1/sandboxes", run, on::post(sandboxes::create)),
         keyed(get, "/v1/sandboxes", read, on::get(sandboxes::list)),
         keyed(get, "/v1/sandboxes/{id}", read, on::get(sandboxes::show)),
@@ -140,6 +143,8 @@ fn inside_routes() -> Vec<Route> {
         run::run,
         templates::list,
         templates::show,
+        policies::list,
+        policies::show,
         sandboxes::create,
         sandboxes::list,
         sandboxes::show,

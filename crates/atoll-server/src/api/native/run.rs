@@ -2,6 +2,7 @@
 
 use super::body::{Call, read};
 use super::execute::{After, Ends, Finished, Job, Own, start};
+use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
@@ -44,6 +45,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
     let wish = Wish {
         inputs,
         once: true,
+        policy: asked(&state, call.policy.as_ref())?,
         ..place.wish(&state, checked_env(call.env)?)
     };
     state.sandboxes.moved(&caller, bytes, 0);
@@ -56,6 +58,8 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         context: Choice::Default(language),
         env: BTreeMap::new(),
         limits: None,
+        // The sandbox has it.
+        policy: None,
         after: After::Ends(Ends {
             wanted: call.output_files,
             folder,

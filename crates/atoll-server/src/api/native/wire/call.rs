@@ -1,8 +1,10 @@
 //! What callers ask for: a run, a sandbox, a context, an execution in it.
 
 use super::limits::LimitsRequest;
+use super::policy::PolicyRequest;
 use crate::api::object::Object;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -48,6 +50,9 @@ pub struct RunRequest {
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
     pub output_files: OutputFiles,
+    /// A policy that holds besides the tenant's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// The same as a form. Files are as they are, not in base64.
@@ -101,6 +106,9 @@ pub struct SandboxRequest {
     pub max_executions: Option<u64>,
     /// When its idle time is over it is paused instead
     pub pause_when_idle: bool,
+    /// A policy that holds besides the tenant's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// Code for a sandbox that is there.
@@ -117,6 +125,9 @@ pub struct ExecuteRequest {
     /// Times and output only: the rest is fixed when a sandbox is made
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
+    /// A policy that holds besides the sandbox's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// A context of its own.

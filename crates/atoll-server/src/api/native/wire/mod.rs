@@ -5,6 +5,7 @@ mod execution;
 mod file;
 mod keys;
 mod limits;
+mod policy;
 mod sandbox;
 mod template;
 
@@ -19,5 +20,6 @@ pub use execution::{
 pub use file::{DirRequest, FileEntry, FileKind, FileList, MoveRequest};
 pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};
 pub use limits::{LimitsAnswer, LimitsRequest};
+pub use policy::{PolicyAnswer, PolicyDetail, PolicyList, PolicyName, PolicyRequest};
 pub use sandbox::{ContextAnswer, ContextList, SandboxAnswer, SandboxList};
 pub use template::{PackageAnswer, TemplateAnswer, TemplateDetail, TemplateList};
