@@ -5,6 +5,7 @@
 
 mod admin;
 pub mod api;
+pub mod approvals;
 mod audit;
 pub mod auth;
 mod builds;

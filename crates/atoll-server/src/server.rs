@@ -3,6 +3,7 @@
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
 use crate::api::{self, AppState, state::Shared};
+use crate::approvals::Approvals;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
@@ -11,7 +12,7 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::policies::{Policies, PoliciesError};
 use crate::ready::{Readiness, Ready};
-use crate::sandboxes::Sandboxes;
+use crate::sandboxes::{Sandboxes, Usual};
 use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin, audit};
@@ -87,6 +88,13 @@ impl Server {
             tracing::warn!(
                 lost,
                 "sandboxes of a server that did not stop properly are marked as lost"
+            );
+        }
+        let unanswered = store.cancel_lost_approvals().await?;
+        if unanswered > 0 {
+            tracing::warn!(
+                unanswered,
+                "questions that waited when the last server ended are cancelled"
             );
         }
         let (listener, address) = listen("listen", settings.listen).await?;
@@ -176,14 +184,18 @@ pub(crate) async fn share(
     let metrics = Metrics::default();
     let spool = Spool::new(node.home());
     let policies = Arc::new(policies);
+    let approvals = Approvals::new(Arc::clone(&node), store.clone(), settings.approval.clone());
     let sandboxes = Sandboxes::new(
         node,
         store.clone(),
         limits.clone(),
         metrics.clone(),
-        settings.template.clone(),
-        settings.lifetime.hard.duration(),
-        Arc::clone(&policies),
+        Usual {
+            template: settings.template.clone(),
+            longest: settings.lifetime.hard.duration(),
+            policies: Arc::clone(&policies),
+        },
+        Arc::clone(&approvals),
     );
     let e2b = E2b::new(
         Arc::clone(&sandboxes),
@@ -194,6 +206,7 @@ pub(crate) async fn share(
     Ok(AppState::new(Shared {
         sandboxes,
         policies,
+        approvals,
         spool,
         budget: Budget::new(settings.max_body_bytes.get()),
         e2b,
@@ -267,6 +280,7 @@ async fn look(state: &AppState) {
             state.metrics.pool_depth(&template, Tier::Jail, depth);
         }
         state.sandboxes.tidy();
+        state.approvals.tidy(|id| state.sandboxes.by_id(id).is_some());
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -326,6 +340,9 @@ async fn prune(store: Store) {
         ticks.tick().await;
         if let Err(error) = store.prune_sandboxes(Timestamp::now()).await {
             tracing::warn!(error = %crate::chain(&error), "records of ended sandboxes cannot be removed");
+        }
+        if let Err(error) = store.prune_approvals(Timestamp::now()).await {
+            tracing::warn!(error = %crate::chain(&error), "records of approvals cannot be removed");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The native API with a real server and real sandboxes.
 
+mod approvals;
 mod bad_input;
 mod contexts;
 mod events;

@@ -5,9 +5,9 @@ use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::log::AuditLog;
 use super::record::{Actor, Closed, FileFact, FindingFact, Opened, Secrets};
-use crate::gate::RefusedCommand;
+use crate::gate::{PassedCommand, RefusedCommand};
 use atoll_core::execution::{Execution, Hint, OutputFile, Receipt, Usage};
-use atoll_core::{ExecutionId, Finding, Outcome, SandboxId};
+use atoll_core::{ExecutionId, Finding, SandboxId};
 use std::sync::Arc;
 
 /// Kept of a long code; its digest covers all of it.
@@ -130,17 +130,28 @@ impl Closing {
         Self {
             usage: Some(execution.usage),
             receipt: Some(execution.receipt.clone()),
-            ..Self::judged(execution.outcome, &execution.findings, execution.hint.as_ref())
+            ..Self::judged(execution.outcome.into(), &execution.findings, execution.hint.as_ref())
         }
     }
 
     /// A command that its policy did not let start.
     pub fn of_refused(refused: &RefusedCommand) -> Self {
         let RefusedCommand { refusal, findings, .. } = refused;
-        Self::judged(refusal.outcome, findings, refusal.hint.as_ref())
+        Self {
+            approver: refused.approver.clone(),
+            ..Self::judged(refusal.outcome.into(), findings, refusal.hint.as_ref())
+        }
     }
 
-    fn judged(outcome: Outcome, findings: &[Finding], hint: Option<&Hint>) -> Self {
+    /// A command that has ended.
+    pub fn of_command(outcome: Ending, passed: PassedCommand) -> Self {
+        Self {
+            approver: passed.approver,
+            ..Self::judged(outcome, &passed.findings, None)
+        }
+    }
+
+    fn judged(outcome: Ending, findings: &[Finding], hint: Option<&Hint>) -> Self {
         let fact = |finding: &Finding| FindingFact {
             rule: cut(&finding.rule, MAX_TEXT),
             severity: finding.severity.as_str().to_owned(),
@@ -151,7 +162,7 @@ impl Closing {
             verdict: strictest.map(|verdict| verdict.as_str().to_owned()),
             findings: findings.iter().take(MAX_FINDINGS).map(fact).collect(),
             reason: hint.map(|hint| cut(&hint.rule, MAX_TEXT)),
-            ..Self::of(outcome.into())
+            ..Self::of(outcome)
         }
     }
 

@@ -59,7 +59,7 @@ impl Door {
     }
 
     /// Writes down what is about to be done. Where that waits for the disk, other tasks go on meanwhile.
-    async fn begin(&self, opening: Opening<'_>) -> Result<Ticket, EngineError> {
+    pub async fn begin(&self, opening: Opening<'_>) -> Result<Ticket, EngineError> {
         if !self.audit.is_slow() {
             return Ok(Ticket(self.audit.begin(opening)?));
         }
@@ -120,7 +120,7 @@ impl Door {
                     sandbox: Some(walled.id().clone()),
                     ..Closing::of(Ending::Ok)
                 };
-                inputs.close(ticket, closing);
+                inputs.close(ticket, closing, walled.input_digests.clone());
                 Ok(Sandbox::new(walled, self.clone()))
             }
         }

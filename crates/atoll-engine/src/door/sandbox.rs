@@ -7,10 +7,11 @@ use crate::control::Control;
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::files::SavedFiles;
+use crate::gate::PassedCommand;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
-use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
+use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
 use crate::share::Room;
 use atoll_core::execution::Execution;
 use atoll_core::wire::agent::{Entry, ListBound};
@@ -133,8 +134,12 @@ impl Sandbox {
         if let Choice::Default(language) = request.context {
             opening.language = Some(language.as_str().to_owned());
         }
-        let work = self.inner.walled.execute(request, sink);
-        self.door.dispatch(opening, work, Closing::of_execution).await
+        let work = self.inner.walled.execute(&self.door.actor, request, sink);
+        let facts = |done: &Executed| Closing {
+            approver: done.approver.clone(),
+            ..Closing::of_execution(&done.execution)
+        };
+        Ok(self.door.dispatch(opening, work, facts).await?.execution)
     }
 
     /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
@@ -194,15 +199,21 @@ impl Sandbox {
         let mut opening = self.opening(Action::Command);
         opening.command = spec.argv.clone();
         let ticket = self.door.begin(opening).await?;
-        let started = match self.inner.walled.pass_command(&spec).await {
-            Ok(()) => self.inner.walled.spawn(spec).await,
-            Err(refused) => Err(refused),
+        let passed = match self.inner.walled.pass_command(&self.door.actor, &spec).await {
+            Ok(passed) => passed,
+            Err(error) => {
+                ticket.close(|| match &error {
+                    EngineError::Policy(refused) => Closing::of_refused(refused),
+                    error => Closing::failed(error),
+                });
+                return Err(error);
+            }
         };
+        let started = self.inner.walled.spawn(spec).await;
         match &started {
-            Err(EngineError::Policy(refused)) => ticket.close(|| Closing::of_refused(refused)),
             Err(error) => ticket.close(|| Closing::failed(error)),
             Ok((command, _)) => {
-                let work = see_off(Arc::clone(&self.inner), Arc::clone(command), ticket);
+                let work = see_off(Arc::clone(&self.inner), Arc::clone(command), passed, ticket);
                 drop(tokio::spawn(work));
             }
         }
@@ -346,7 +357,7 @@ impl Sandbox {
 }
 
 /// Closes the entry of a command when that has ended, or its sandbox.
-async fn see_off(inner: Arc<Inner>, command: Arc<Command>, ticket: Ticket) {
+async fn see_off(inner: Arc<Inner>, command: Arc<Command>, passed: PassedCommand, ticket: Ticket) {
     let end = tokio::select! {
         end = command.wait() => end,
         () = inner.walled.ended() => command.end(),
@@ -356,5 +367,5 @@ async fn see_off(inner: Arc<Inner>, command: Arc<Command>, ticket: Ticket) {
         Some(CommandEnd { code: Some(_), .. }) => Ending::Error,
         Some(CommandEnd { code: None, .. }) | None => Ending::Killed,
     };
-    ticket.close(|| Closing::of(outcome));
+    ticket.close(|| Closing::of_command(outcome, passed));
 }

@@ -11,13 +11,21 @@ use std::sync::Arc;
 
 const SHELLS: [&str; 5] = ["bash", "sh", "dash", "ash", "zsh"];
 
+/// A command that may start.
+#[derive(Clone, Debug)]
+pub struct PassedCommand {
+    pub findings: Vec<Finding>,
+    /// Who said yes, if somebody was asked.
+    pub approver: Option<String>,
+}
+
 /// A command that its policy does not let run.
 #[derive(Clone, Debug)]
 pub struct RefusedCommand {
     pub refusal: Refusal,
     pub findings: Vec<Finding>,
-    /// The policy's digest.
-    pub policy: String,
+    /// Who said no, if somebody was asked.
+    pub approver: Option<String>,
 }
 
 impl std::fmt::Display for RefusedCommand {

@@ -2,6 +2,7 @@
 
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
+use crate::approvals::Approvals;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::http::HostRules;
@@ -33,6 +34,7 @@ pub struct Shared {
     pub hosts: HostRules,
     pub sandboxes: Arc<Sandboxes>,
     pub policies: Arc<Policies>,
+    pub approvals: Arc<Approvals>,
     pub(crate) spool: Spool,
     pub(crate) budget: Arc<Budget>,
     pub(crate) e2b: Arc<E2b>,

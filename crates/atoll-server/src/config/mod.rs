@@ -52,6 +52,7 @@ pub struct Settings {
     /// For keys that have no quotas of their own.
     pub quota: Quotas,
     pub policy: PolicySettings,
+    pub approval: ApprovalSettings,
     pub log: LogSettings,
     pub audit: AuditSettings,
     /// Where traces go by OTLP; `None` is off.
@@ -81,6 +82,14 @@ pub struct PolicySettings {
     pub default: String,
     pub tenants: BTreeMap<String, String>,
     pub dir: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    pub mode: ApprovalMode,
+    pub expiry: ApprovalMillis,
+    /// Of one tenant.
+    pub max_pending: PendingCount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,6 +169,11 @@ impl Default for Settings {
                 default: "standard".to_owned(),
                 tenants: BTreeMap::new(),
                 dir: None,
+            },
+            approval: ApprovalSettings {
+                mode: ApprovalMode::Wait,
+                expiry: ApprovalMillis::known(300_000),
+                max_pending: PendingCount::known(100),
             },
             log: LogSettings {
                 format: LogFormat::Text,

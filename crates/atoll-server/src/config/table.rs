@@ -190,6 +190,9 @@ settings! {
     "policy.default", Text, "Policy of tenants that have none of their own: open, standard, guarded, strict, or one of policy.dir", |s| s.policy.default, put_word, show;
     "policy.tenants", Map, "Policies of tenants, in place of the default", |s| s.policy.tenants, put_map, show_map;
     "policy.dir", Optional, "Directory with policies of your own, each NAME.toml; none is no such directory", |s| s.policy.dir, put_path, show_path;
+    "approval.mode", Text, "What becomes of code that a policy asks about: wait for an answer, or refuse at once", |s| s.approval.mode, put, show;
+    "approval.expiry", Number, "Time after which a question that nobody has answered is answered with no", |s| s.approval.expiry, put, show_tight;
+    "approval.max_pending", Number, "Questions of one tenant that wait at the same time", |s| s.approval.max_pending, put, show;
     "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
     "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
     "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory, where `atoll run` writes, too", |s| s.audit.dir, put_path, show_path;

@@ -9,6 +9,7 @@ mod wish;
 pub use wish::{Made, Past, Wish};
 
 use crate::api::{ApiError, ErrorCode};
+use crate::approvals::Approvals;
 use crate::auth::Caller;
 use crate::builds::Builds;
 use crate::clock::Timestamp;
@@ -18,6 +19,7 @@ use crate::owners::Owners;
 use crate::policies::Policies;
 use crate::store::{Store, Usage};
 use atoll_core::{EndReason, Tier};
+use atoll_engine::gate::Approver;
 use atoll_engine::session::{LifeSpec, Session};
 use atoll_engine::{Node, NodeError, Origin, Quiet, SandboxSpec};
 use std::sync::Arc;
@@ -25,6 +27,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 use wish::{Unheard, check_metadata, record};
+
+/// What sandboxes have that say nothing else.
+#[derive(Debug)]
+pub struct Usual {
+    pub template: String,
+    /// How long one may live at most.
+    pub longest: Duration,
+    pub policies: Arc<Policies>,
+}
 
 #[derive(Debug)]
 pub struct Sandboxes {
@@ -37,6 +48,7 @@ pub struct Sandboxes {
     owners: Owners,
     builds: Builds,
     policies: Arc<Policies>,
+    approvals: Arc<Approvals>,
 }
 
 impl Sandboxes {
@@ -45,10 +57,14 @@ impl Sandboxes {
         store: Store,
         quotas: Quotas,
         metrics: Metrics,
-        template: String,
-        longest: Duration,
-        policies: Arc<Policies>,
+        usual: Usual,
+        approvals: Arc<Approvals>,
     ) -> Arc<Self> {
+        let Usual {
+            template,
+            longest,
+            policies,
+        } = usual;
         Arc::new(Self {
             node,
             store,
@@ -59,6 +75,7 @@ impl Sandboxes {
             owners: Owners::default(),
             builds: Builds::default(),
             policies,
+            approvals,
         })
     }
 
@@ -96,6 +113,7 @@ impl Sandboxes {
             once: wish.once,
             by: caller.actor(),
             policy: Some(self.policies.within(&caller.tenant, wish.policy.as_deref())),
+            approver: Some(Arc::clone(&self.approvals) as Arc<dyn Approver>),
         };
         let life = LifeSpec {
             owner: caller.tenant.to_string(),

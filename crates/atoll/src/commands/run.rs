@@ -163,6 +163,8 @@ async fn in_sandbox(
         once: true,
         by: Actor::local(),
         policy: request.policy.clone(),
+        // Was asked before anything was started.
+        approver: None,
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);
@@ -170,7 +172,12 @@ async fn in_sandbox(
     let mut sink = |output: Output<'_>| match output {
         Output::Stdout(bytes) if !json => printer.pass(Stream::Stdout, bytes),
         Output::Stderr(bytes) if !json => printer.pass(Stream::Stderr, bytes),
-        Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) | Output::Updated(..) | Output::Cleared => {}
+        Output::Stdout(_)
+        | Output::Stderr(_)
+        | Output::Result(_)
+        | Output::Updated(..)
+        | Output::Cleared
+        | Output::Held(_) => {}
     };
     let asked = atoll_engine::Request {
         id: ExecutionId::from_random(random()),

@@ -1,5 +1,6 @@
 //! The native dialect: `/v1/...`, health, and the description of the API itself.
 
+mod approvals;
 mod audit;
 mod body;
 mod convert;
@@ -40,6 +41,7 @@ use utoipa::OpenApi;
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes = open_routes();
     routes.extend(admin_routes());
+    routes.extend(approval_routes());
     routes.extend(sandbox_routes());
     routes.extend(inside_routes());
     routes
@@ -66,6 +68,23 @@ fn admin_routes() -> Vec<Route> {
         keyed(&Method::GET, "/v1/keys", admin, on::get(keys::list)),
         keyed(&Method::DELETE, "/v1/keys/{id}", admin, on::delete(keys::revoke)),
         keyed(&Method::GET, "/v1/audit", admin, on::get(audit::list)),
+    ]
+}
+
+fn approval_routes() -> Vec<Route> {
+    let (read, approve) = (Scope::Read, Scope::Approve);
+    let (get, post) = (&Method::GET, &Method::POST);
+    vec![
+        keyed(get, "/v1/approvals", read, on::get(approvals::list)),
+        keyed(get, "/v1/approvals/{id}", read, on::get(approvals::show)),
+        keyed(
+            post,
+            "/v1/approvals/{id}/approve",
+            approve,
+            on::post(approvals::approve),
+        ),
+        keyed(post, "/v1/approvals/{id}/deny", approve, on::post(approvals::deny)),
+        keyed(post, "/v1/approvals/{id}/revoke", approve, on::post(approvals::revoke)),
     ]
 }
 
@@ -140,6 +159,11 @@ fn inside_routes() -> Vec<Route> {
         keys::list,
         keys::revoke,
         audit::list,
+        approvals::list,
+        approvals::show,
+        approvals::approve,
+        approvals::deny,
+        approvals::revoke,
         run::run,
         templates::list,
         templates::show,

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// Run code once in a fresh sandbox
 ///
 /// The answer is what `atoll run --json` prints, or with `Accept: text/event-stream` a stream of events: `started`,
-/// `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
+/// `held` (it waits for an approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
 /// answer, or `error`. A client that goes away interrupts the code and ends the sandbox. What the code does wrong is an
 /// outcome, with status 200.
 #[utoipa::path(

@@ -3,7 +3,7 @@
 use super::request::Request;
 use super::{gate, interrupt_on_signals, show};
 use crate::client::{Event, Events, Form, Server, refusal, refused};
-use crate::output::Failure;
+use crate::output::{Failure, note, visible};
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
@@ -128,6 +128,13 @@ impl Run<'_> {
                     word("execution_id")
                 );
                 self.execution = Some(path);
+            }
+            "held" => {
+                let data: Value = event.read()?;
+                let id = visible(data["approval_id"].as_str().unwrap_or_default());
+                note(&format!(
+                    "waiting for an approval: {id}; with a key of the scope approve: atoll approvals approve {id}\n"
+                ));
             }
             "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
             "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&event.read()?)),

@@ -1,5 +1,6 @@
 //! Types of the native dialect as they are on the wire. Unknown fields are refused; absent values are `null`.
 
+mod approval;
 mod call;
 mod execution;
 mod file;
@@ -9,6 +10,9 @@ mod policy;
 mod sandbox;
 mod template;
 
+pub use approval::{
+    ApprovalAnswerView, ApprovalAsker, ApprovalInputView, ApprovalList, ApprovalView, ApproveRequest, DenyRequest,
+};
 pub use call::{
     ContextRequest, ExecuteRequest, ExtendRequest, InputContent, OutputFiles, RunForm, RunRequest, SandboxForm,
     SandboxRequest,
