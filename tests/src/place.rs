@@ -55,6 +55,7 @@ impl Place {
             control: Control::default(),
             room: Room::default(),
             raw_results: true,
+            policy: None,
             approved: false,
         };
         let mut sink = |_: Output<'_>| {};

@@ -65,6 +65,11 @@ id!(
 
 id!(KeyId, "key_", "Names one key. Not secret: it may be listed and logged.");
 id!(
+    ApprovalId,
+    "apr_",
+    "Names one question of a policy, which somebody is to answer."
+);
+id!(
     RequestId,
     "req_",
     "Names one request, in logs and in the answer's headers."

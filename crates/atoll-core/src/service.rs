@@ -59,6 +59,21 @@ quantity!(
     RetentionMillis, "retention", 3_600_000, 315_360_000_000, read_millis, show_millis, "`2160h`"
 );
 
+quantity!(
+    /// How long a question of a policy waits for its answer.
+    ApprovalMillis, "approval time", 100, 604_800_000, read_millis, show_millis, "`5m` or `24h`"
+);
+quantity!(
+    /// Questions of one tenant that wait at the same time.
+    PendingCount, "waiting approvals", 1, 100_000, read_count, show_count, "`100`"
+);
+
+impl ApprovalMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
+
 impl RetentionMillis {
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.get())
@@ -78,9 +93,31 @@ impl LifetimeMillis {
 }
 
 choice!(
-    /// What a key allows: `run` makes and changes sandboxes, `read` looks at them, `admin` operates the server.
+    /// What a key allows: `run` makes and changes sandboxes, `read` looks at them, `approve` answers what policies ask, `admin`
+    /// operates the server.
     Scope, "scope",
-    { Run = "run", Read = "read", Admin = "admin" }
+    { Run = "run", Read = "read", Approve = "approve", Admin = "admin" }
+);
+
+choice!(
+    /// What becomes of code that a policy asks about: it waits for an answer, or is refused at once.
+    ApprovalMode, "approval mode",
+    { Wait = "wait", Refuse = "refuse" }
+);
+
+choice!(
+    /// How far an approval goes: this execution, the same rules in this sandbox, this code in this tenant.
+    ApprovalScope, "scope of an approval",
+    { Once = "once", Session = "session", Digest = "digest" }
+);
+
+choice!(
+    /// What has become of a question.
+    ApprovalStatus, "status of an approval",
+    {
+        Pending = "pending", Approved = "approved", Denied = "denied", Expired = "expired", Cancelled = "cancelled",
+        Revoked = "revoked",
+    }
 );
 
 choice!(

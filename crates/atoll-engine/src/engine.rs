@@ -54,6 +54,8 @@ pub enum EngineError {
     Language(atoll_core::Language),
     #[error("language `{0}` runs on the machine's Node, and there is none at {NODE}")]
     NoNode(atoll_core::Language),
+    #[error("{0}")]
+    Policy(Box<crate::gate::RefusedCommand>),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),
     #[error("a sandbox keeps at most {0} contexts; remove one first")]

@@ -36,6 +36,8 @@ pub enum Output<'a> {
     Updated(usize, &'a RichResult),
     /// The results so far are gone. Text stays.
     Cleared,
+    /// Before it begins: it waits for the answer to this question of its policy.
+    Held(&'a str),
 }
 
 pub type Sink<'a> = &'a mut (dyn FnMut(Output<'_>) + Send);

@@ -1,6 +1,14 @@
 //! Where code meets its policy: every execution passes here before it reaches a context, and `atoll run` before it starts anything.
 //!
-//! The gate decides; it runs nothing and asks nobody. Who is asked, and by what way, is the caller's affair.
+//! The gate decides and runs nothing. Who is asked, and by what way, is the caller's affair, who brings an [`Approver`].
+
+mod approver;
+mod command;
+
+pub use approver::{Answer, Approver, Asking, Held, InputFact, Question};
+pub(crate) use approver::{Asked, Settled};
+pub(crate) use command::judge_command;
+pub use command::{PassedCommand, RefusedCommand};
 
 use crate::code_policy::{Review, SyntaxFault, review};
 use crate::policy::Policy;

@@ -1,16 +1,16 @@
 //! A claimed sandbox: contexts that run side by side, what is inside, its end. Reached through the door only (`door/`).
 
-use crate::audit::Actor;
+use crate::audit::{Actor, FileFact};
 use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::environment::check_environment;
-use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
+use crate::execute::{Ended, Job, Output, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
-use crate::gate::{self, Decision, Judged, Place};
+use crate::gate::{self, Approver, Asked, Decision, InputFact, PassedCommand, Place, Refusal, RefusedCommand, Settled};
 use crate::hint::Refusals;
 use crate::input::{Input, prepare_inputs};
-use crate::inside::Commands;
+use crate::inside::{CommandSpec, Commands};
 use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::lost;
 use crate::out_dir::OutDir;
@@ -18,10 +18,12 @@ use crate::policy::Policy;
 use crate::share::Room;
 use atoll_core::execution::{Execution, LeftOut, Provenance, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
-use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
+use atoll_core::{ContextId, EndReason, ExecutionId, Finding, Language, Limits, SandboxId, Tier};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
 
 /// What is personal about a sandbox. Saying nothing means: no inputs, no environment, the small limits.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +39,19 @@ pub struct SandboxSpec {
     pub by: Actor,
     /// What its code is held against; absent: the standard one.
     pub policy: Option<Arc<Policy>>,
+    /// Who is asked if the policy asks; absent: nobody, and the answer is no.
+    pub approver: Option<Arc<dyn Approver>>,
 }
+
+/// What an execution gave, and who let it run or did not, if somebody was asked.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) execution: Execution,
+    pub(crate) approver: Option<String>,
+}
+
+/// Who is asked waits so long for the digests of large inputs, and then does without.
+const DIGESTS_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Walled {
@@ -48,8 +62,11 @@ pub(crate) struct Walled {
     contexts: Contexts,
     once: bool,
     policy: Arc<Policy>,
+    pub(crate) approver: Option<Arc<dyn Approver>>,
     /// Names of the files in `/data/input`.
     inputs: Vec<String>,
+    /// In the same order, as soon as they are read; empty if nobody reads them.
+    pub(crate) input_digests: watch::Sender<Option<Vec<FileFact>>>,
     template_digest: String,
     /// The tenant for whom it was made.
     owner: Arc<str>,
@@ -91,6 +108,8 @@ pub struct Request<'a> {
     pub room: Room,
     /// Results as the code made them, not cleaned for a viewer.
     pub raw_results: bool,
+    /// Besides the sandbox's own, which it can tighten and not loosen.
+    pub policy: Option<Arc<Policy>>,
     /// Somebody who may say so has said yes to what the policy asks about.
     pub approved: bool,
 }
@@ -150,6 +169,8 @@ impl Walled {
             contexts: Contexts::new(python),
             once: spec.once,
             policy: spec.policy.unwrap_or_else(Policy::standard),
+            approver: spec.approver,
+            input_digests: watch::Sender::default(),
             inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
             template_digest: engine.template.digest.clone(),
         }
@@ -173,13 +194,19 @@ impl Walled {
 
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
     /// different contexts run side by side. A context that did not survive is replaced.
-    pub(crate) async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+    pub(crate) async fn execute(
+        &self,
+        by: &Actor,
+        request: Request<'_>,
+        sink: Sink<'_>,
+    ) -> Result<Executed, EngineError> {
         let slot = self.contexts.find(&request.context)?;
-        let judged = gate::judge_aside(request.code, slot.language, &self.policy, self.once).await;
-        let judged = match self.refused(&slot, &request, judged) {
-            Ok(judged) => judged,
-            Err(refused) => return Ok(*refused),
-        };
+        let mut settled = self.judged(by, &slot, &request, sink).await?;
+        let (approver, found) = (settled.approver, (settled.findings, settled.policy));
+        if let Some(refusal) = settled.refusal.take() {
+            let execution = self.refused(&slot, request.id, refusal, found);
+            return Ok(Executed { execution, approver });
+        }
         let env = self.environment(slot.language, request.env)?;
         let taken = tokio::select! {
             taken = slot.take(self) => taken,
@@ -210,30 +237,99 @@ impl Walled {
             None => *seat = Some((context, layers.clone())),
             Some(why) => self.contexts.lost(&slot, why),
         }
-        let mut execution = self.execution(&slot, id, ended, &limits, layers, judged);
+        let mut execution = self.execution(&slot, id, ended, &limits, layers, found);
         match (lost, before) {
             (Some(why), _) if !self.once => lost::say_now(&mut execution, &why),
             (None, Some(before)) if lost::say_later(&mut execution, &before) => slot.lost_is_told(),
             _ => {}
         }
-        Ok(execution)
+        Ok(Executed { execution, approver })
     }
 
-    /// The answer, if the policy does not let the code run; its context is not touched.
-    fn refused(&self, slot: &Slot, request: &Request<'_>, judged: Judged) -> Result<Judged, Box<Execution>> {
-        let refusal = match judged.decision {
-            Decision::Run => return Ok(judged),
-            Decision::Ask(_) if request.approved => return Ok(judged),
-            Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal,
+    pub(crate) fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// What a call is held against.
+    fn policy_with(&self, call: Option<&Policy>) -> Arc<Policy> {
+        call.map_or_else(|| Arc::clone(&self.policy), |call| Arc::new(self.policy.tighten(call)))
+    }
+
+    /// Whether the policy, or somebody whom it asks, lets a command start.
+    pub(crate) async fn pass_command(&self, by: &Actor, spec: &CommandSpec) -> Result<PassedCommand, EngineError> {
+        let (script, judged) = gate::judge_command(spec, &self.policy).await;
+        let asked = Asked {
+            by,
+            execution: None,
+            language: Language::Bash,
+            code: &script,
+            policy: &self.policy,
+            limits: &self.limits,
+            control: None,
         };
+        let settled = self.settle(asked, judged, &mut |_| {}).await?;
+        let (findings, approver) = (settled.findings, settled.approver);
+        match settled.refusal {
+            None => Ok(PassedCommand { findings, approver }),
+            Some(refusal) => Err(EngineError::Policy(Box::new(RefusedCommand {
+                refusal,
+                findings,
+                approver,
+            }))),
+        }
+    }
+
+    /// The input files with their digests, which are read since the sandbox was made.
+    pub(crate) async fn input_facts(&self) -> Vec<InputFact> {
+        let mut told = self.input_digests.subscribe();
+        let read = async {
+            let facts = told.wait_for(Option::is_some).await;
+            facts.ok().and_then(|facts| facts.clone()).unwrap_or_default()
+        };
+        let facts = match self.inputs.is_empty() {
+            true => Vec::new(),
+            false => tokio::time::timeout(DIGESTS_WITHIN, read).await.unwrap_or_default(),
+        };
+        let fact = |(at, name): (usize, &String)| InputFact {
+            name: name.clone(),
+            sha256: facts.get(at).and_then(|fact| fact.sha256),
+        };
+        self.inputs.iter().enumerate().map(fact).collect()
+    }
+
+    /// What the policy, and somebody whom it asks, say to the code. Its context is not touched meanwhile.
+    async fn judged(
+        &self,
+        by: &Actor,
+        slot: &Slot,
+        request: &Request<'_>,
+        sink: &mut (dyn FnMut(Output<'_>) + Send),
+    ) -> Result<Settled, EngineError> {
+        let policy = self.policy_with(request.policy.as_deref());
+        let mut judged = gate::judge_aside(request.code, slot.language, &policy, self.once).await;
+        if request.approved && matches!(judged.decision, Decision::Ask(_)) {
+            judged.decision = Decision::Run;
+        }
+        let asked = Asked {
+            by,
+            execution: Some(&request.id),
+            language: slot.language,
+            code: request.code,
+            policy: &policy,
+            limits: request.limits.as_ref().unwrap_or(&self.limits),
+            control: Some(&request.control),
+        };
+        self.settle(asked, judged, &mut |id| sink(Output::Held(id))).await
+    }
+
+    /// The answer in place of an execution.
+    fn refused(&self, slot: &Slot, id: ExecutionId, refusal: Refusal, settled: (Vec<Finding>, String)) -> Execution {
         let place = Place {
             sandbox: Some(self.jail.id.clone()),
             context: Some(slot.id.clone()),
             template: Some(self.template_digest.clone()),
         };
-        let found = (judged.findings, judged.policy);
-        let execution = refusal.into_execution(request.id.clone(), slot.language, found, place);
-        Err(Box::new(execution))
+        refusal.into_execution(id, slot.language, settled, place)
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others
@@ -256,7 +352,7 @@ impl Walled {
         ended: Ended,
         limits: &Limits,
         layers: Map<String, Value>,
-        judged: Judged,
+        (findings, policy): (Vec<Finding>, String),
     ) -> Execution {
         let hint = crate::hint::of(&ended, limits, &self.inputs);
         let in_words = limit_in_words(ended.outcome, limits);
@@ -280,13 +376,13 @@ impl Walled {
             hint,
             files: Vec::new(),
             left_out: LeftOut::default(),
-            findings: judged.findings,
+            findings,
             usage: ended.usage,
             receipt: Receipt {
                 tier: Tier::Jail,
                 layers,
                 template: Some(self.template_digest.clone()),
-                policy: Some(judged.policy),
+                policy: Some(policy),
             },
         }
     }

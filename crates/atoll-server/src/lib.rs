@@ -5,6 +5,7 @@
 
 mod admin;
 pub mod api;
+pub mod approvals;
 mod audit;
 pub mod auth;
 mod builds;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod logs;
 pub mod metrics;
 mod owners;
+pub mod policies;
 pub mod ready;
 pub mod sandboxes;
 mod server;

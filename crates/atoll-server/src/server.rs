@@ -3,14 +3,16 @@
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
 use crate::api::{self, AppState, state::Shared};
+use crate::approvals::Approvals;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
 use crate::http::{ConnectionLimits, HostRules, Hurry, serve};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::policies::{Policies, PoliciesError};
 use crate::ready::{Readiness, Ready};
-use crate::sandboxes::Sandboxes;
+use crate::sandboxes::{Sandboxes, Usual};
 use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin, audit};
@@ -48,6 +50,8 @@ pub enum ServerError {
     #[error("cannot use the setting template")]
     Template(#[source] TemplateError),
     #[error(transparent)]
+    Policies(#[from] PoliciesError),
+    #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -73,6 +77,7 @@ impl Server {
     pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
         let templates = TemplateStore::new(home.to_owned());
         templates.show(&settings.template).map_err(ServerError::Template)?;
+        let policies = Policies::load(&settings.policy)?;
         let path = Store::path(home);
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
@@ -85,6 +90,13 @@ impl Server {
                 "sandboxes of a server that did not stop properly are marked as lost"
             );
         }
+        let unanswered = store.cancel_lost_approvals().await?;
+        if unanswered > 0 {
+            tracing::warn!(
+                unanswered,
+                "questions that waited when the last server ended are cancelled"
+            );
+        }
         let (listener, address) = listen("listen", settings.listen).await?;
         let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen).await?;
         let log = audit::open(&settings.audit, home)?;
@@ -93,7 +105,7 @@ impl Server {
             false => first_key::make(&store, home, &log).await?,
         };
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
-        let state = share(settings, store, address, node).await?;
+        let state = share(settings, policies, store, address, node).await?;
         Ok(Self {
             state,
             first_key,
@@ -166,6 +178,7 @@ impl Server {
 
 pub(crate) async fn share(
     settings: Settings,
+    policies: Policies,
     store: Store,
     address: SocketAddr,
     node: Arc<Node>,
@@ -175,13 +188,19 @@ pub(crate) async fn share(
     limits.load(&store, Timestamp::now()).await?;
     let metrics = Metrics::default();
     let spool = Spool::new(node.home());
+    let policies = Arc::new(policies);
+    let approvals = Approvals::new(Arc::clone(&node), store.clone(), settings.approval.clone());
     let sandboxes = Sandboxes::new(
         node,
         store.clone(),
         limits.clone(),
         metrics.clone(),
-        settings.template.clone(),
-        settings.lifetime.hard.duration(),
+        Usual {
+            template: settings.template.clone(),
+            longest: settings.lifetime.hard.duration(),
+            policies: Arc::clone(&policies),
+        },
+        Arc::clone(&approvals),
     );
     let e2b = E2b::new(
         Arc::clone(&sandboxes),
@@ -191,6 +210,8 @@ pub(crate) async fn share(
     );
     Ok(AppState::new(Shared {
         sandboxes,
+        policies,
+        approvals,
         spool,
         budget: Budget::new(settings.max_body_bytes.get()),
         e2b,
@@ -264,6 +285,7 @@ async fn look(state: &AppState) {
             state.metrics.pool_depth(&template, Tier::Jail, depth);
         }
         state.sandboxes.tidy();
+        state.approvals.tidy(|id| state.sandboxes.by_id(id).is_some());
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -323,6 +345,9 @@ async fn prune(store: Store) {
         ticks.tick().await;
         if let Err(error) = store.prune_sandboxes(Timestamp::now()).await {
             tracing::warn!(error = %crate::chain(&error), "records of ended sandboxes cannot be removed");
+        }
+        if let Err(error) = store.prune_approvals(Timestamp::now()).await {
+            tracing::warn!(error = %crate::chain(&error), "records of approvals cannot be removed");
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Keys(KeysArgs),
     /// List, show and end sandboxes of a server
     Sandbox(SandboxArgs),
+    /// List and answer what policies ask about on a server
+    Approvals(ApprovalsArgs),
     /// Read, check and export the audit log
     Audit(AuditArgs),
     /// Check, list and show policies: what code may say
@@ -48,6 +50,7 @@ impl Command {
                 KeysCommand::Create(args) => args.json,
                 KeysCommand::List { json } | KeysCommand::Revoke { json, .. } => *json,
             },
+            Self::Approvals(args) => args.json,
             Self::Audit(args) => match &args.command {
                 AuditCommand::Tail { json, .. } | AuditCommand::Show { json, .. } => *json,
                 AuditCommand::Verify(args) => args.json,
@@ -274,7 +277,7 @@ pub(crate) struct CreateKeyArgs {
     /// Who owns what the key makes
     #[arg(long, default_value = "default")]
     pub(crate) tenant: String,
-    /// What it allows: run, read, admin
+    /// What it allows: run, read, approve, admin
     #[arg(long, default_value = "run,read", value_name = "SCOPE[,SCOPE]")]
     pub(crate) scope: String,
     /// What it may use: live_sandboxes, creates_per_minute, cpu_seconds_per_day, bytes_per_day; can be repeated
@@ -325,6 +328,58 @@ pub(crate) enum SandboxCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ApprovalsCommand>,
+    /// Those of this status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Another tenant than the key's own; the key needs the scope admin
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// The server; its key is ATOLL_API_KEY, or the first key of a server on this machine
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "ATOLL_SERVER",
+        default_value = "http://127.0.0.1:7070"
+    )]
+    pub(crate) server: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// List approvals of the key's tenant, newest first
+    List {
+        /// Those of this status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
+        #[arg(long)]
+        status: Option<String>,
+    },
+    /// Show one approval: who asks, what was found, the code
+    Show { id: String },
+    /// Say yes; not with the key that asks
+    Approve {
+        id: String,
+        /// once (this execution), session (what these rules are about, in this sandbox) or digest (this code, in this tenant)
+        #[arg(long, default_value = "once")]
+        scope: String,
+    },
+    /// Say no; not with the key that asks
+    Deny {
+        id: String,
+        /// What who asks is told
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Take back an approval that holds for a sandbox or for a digest
+    Revoke { id: String },
 }
 
 #[derive(Debug, Args)]

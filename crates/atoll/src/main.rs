@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(args),
         Command::Keys(args) => commands::keys::run(args),
         Command::Audit(args) => commands::audit::run(args),
+        Command::Approvals(args) => commands::approvals::run(args),
         Command::Sandbox(args) => commands::sandbox::run(args),
         Command::Policy(args) => commands::policy::run(args),
     };

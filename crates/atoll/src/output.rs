@@ -80,7 +80,8 @@ impl Failure {
             ExitStatus::NoWall => "no_wall",
             ExitStatus::OurFault => "our_fault",
             ExitStatus::Limit => "limit",
-            ExitStatus::Ok | ExitStatus::CodeFailed | ExitStatus::Denied => "interrupted",
+            ExitStatus::Denied => "denied",
+            ExitStatus::Ok | ExitStatus::CodeFailed => "interrupted",
         };
         let error = serde_json::json!({"code": code, "message": self.message, "hint": self.hint});
         format!("{}\n", serde_json::json!({ "error": error }))
@@ -92,6 +93,11 @@ impl Failure {
             EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => Self::bad(error),
             EngineError::NoNode(_) => Self::no_wall(error.to_string(), "apt-get install nodejs".to_owned()),
             EngineError::Interrupted => Self::interrupted(error),
+            EngineError::Policy(_) => Self {
+                status: ExitStatus::Denied,
+                message: error.to_string(),
+                hint: None,
+            },
             EngineError::Audit(_)
             | EngineError::Jail(_)
             | EngineError::Files(_)

@@ -1,5 +1,6 @@
 """A real server for the real clients: started once, on free ports, with a key of its own."""
 
+import contextlib
 import gc
 import os
 import pathlib
@@ -38,24 +39,31 @@ def until_ready(url: str) -> None:
         time.sleep(0.1)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def server():
+@contextlib.contextmanager
+def serving(**more: str):
+    """A server with these settings, as variables, and the environment by which clients find it."""
     binary = os.environ["ATOLL_BIN"]
     templates = pathlib.Path(os.environ["ATOLL_HOME"])
     with tempfile.TemporaryDirectory() as place:
         home = pathlib.Path(place)
         (home / "templates").symlink_to(templates / "templates")
         settings = {"ATOLL_HOME": place, "ATOLL_LISTEN": "127.0.0.1:0", "ATOLL_ADMIN_LISTEN": "127.0.0.1:0"}
-        environment = {**os.environ, **settings}
+        environment = {**os.environ, **settings, **more}
         process = subprocess.Popen([binary, "serve"], env=environment, stdout=subprocess.PIPE, text=True)
         try:
             key, url = started(process, ["first key:", "listening on"])
             until_ready(url)
-            os.environ.update(E2B_API_KEY=key, E2B_API_URL=url, E2B_SANDBOX_URL=url, NO_PROXY="127.0.0.1,localhost")
-            yield {"url": url, "key": key}
+            yield {"E2B_API_KEY": key, "E2B_API_URL": url, "E2B_SANDBOX_URL": url, "NO_PROXY": "127.0.0.1,localhost"}
         finally:
             process.terminate()
             assert process.wait(timeout=60) == 0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server():
+    with serving() as environment:
+        os.environ.update(environment)
+        yield {"url": environment["E2B_API_URL"], "key": environment["E2B_API_KEY"]}
 
 
 @pytest.fixture(autouse=True)

@@ -173,6 +173,7 @@ async fn a_yes_is_for_questions_only() -> Result<()> {
             control: Control::default(),
             room: atoll_engine::Room::default(),
             raw_results: false,
+            policy: None,
             approved,
         };
         let mut sink = |_: Output<'_>| {};

@@ -73,7 +73,7 @@ fn nonsense_is_refused_with_words() {
         (&["create", "--name", "n", "--tenant", "A"], "not a tenant"),
         (
             &["create", "--name", "n", "--scope", "root"],
-            "one of: run, read, admin",
+            "one of: run, read, approve, admin",
         ),
         (&["create", "--name", "n", "--scope", ""], "at least one scope"),
         (&["create", "--name", "n", "--quota", "live_sandboxes"], "write it like"),

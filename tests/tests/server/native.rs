@@ -1,5 +1,6 @@
 //! The native API with a real server and real sandboxes.
 
+mod approvals;
 mod bad_input;
 mod contexts;
 mod events;
@@ -9,6 +10,7 @@ mod isolation;
 mod life;
 mod lists;
 mod newcomers;
+mod policies;
 mod quotas;
 mod remote;
 mod run;

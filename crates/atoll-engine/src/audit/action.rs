@@ -50,6 +50,7 @@ words!(
         KeyCreate = "key.create",
         KeyRevoke = "key.revoke",
         TemplateBuild = "template.build",
+        ApprovalAsk = "approval.ask",
         ApprovalAnswer = "approval.answer",
     }
 );

@@ -5,8 +5,9 @@ use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::log::AuditLog;
 use super::record::{Actor, Closed, FileFact, FindingFact, KeyFact, Opened, Secrets, Traffic};
-use atoll_core::execution::{Execution, OutputFile, Receipt, Usage};
-use atoll_core::{ExecutionId, SandboxId};
+use crate::gate::{PassedCommand, RefusedCommand};
+use atoll_core::execution::{Execution, Hint, OutputFile, Receipt, Usage};
+use atoll_core::{ExecutionId, Finding, SandboxId};
 use std::sync::Arc;
 
 /// Kept of a long code; its digest covers all of it.
@@ -131,19 +132,42 @@ impl Closing {
     }
 
     pub fn of_execution(execution: &Execution) -> Self {
-        let finding = |finding: &atoll_core::Finding| FindingFact {
+        Self {
+            usage: Some(execution.usage),
+            receipt: Some(execution.receipt.clone()),
+            ..Self::judged(execution.outcome.into(), &execution.findings, execution.hint.as_ref())
+        }
+    }
+
+    /// A command that its policy did not let start.
+    pub fn of_refused(refused: &RefusedCommand) -> Self {
+        let RefusedCommand { refusal, findings, .. } = refused;
+        Self {
+            approver: refused.approver.clone(),
+            ..Self::judged(refusal.outcome.into(), findings, refusal.hint.as_ref())
+        }
+    }
+
+    /// A command that has ended.
+    pub fn of_command(outcome: Ending, passed: PassedCommand) -> Self {
+        Self {
+            approver: passed.approver,
+            ..Self::judged(outcome, &passed.findings, None)
+        }
+    }
+
+    fn judged(outcome: Ending, findings: &[Finding], hint: Option<&Hint>) -> Self {
+        let fact = |finding: &Finding| FindingFact {
             rule: cut(&finding.rule, MAX_TEXT),
             severity: finding.severity.as_str().to_owned(),
             line: finding.line,
         };
-        let strictest = execution.findings.iter().map(|finding| finding.verdict).max();
+        let strictest = findings.iter().map(|finding| finding.verdict).max();
         Self {
             verdict: strictest.map(|verdict| verdict.as_str().to_owned()),
-            findings: execution.findings.iter().take(MAX_FINDINGS).map(finding).collect(),
-            usage: Some(execution.usage),
-            receipt: Some(execution.receipt.clone()),
-            reason: execution.hint.as_ref().map(|hint| cut(&hint.rule, MAX_TEXT)),
-            ..Self::of(execution.outcome.into())
+            findings: findings.iter().take(MAX_FINDINGS).map(fact).collect(),
+            reason: hint.map(|hint| cut(&hint.rule, MAX_TEXT)),
+            ..Self::of(outcome)
         }
     }
 

@@ -45,7 +45,11 @@ pub fn ocsf(view: &View) -> Value {
 /// Create, read, update, delete, other.
 fn activity(action: Action) -> u64 {
     match action {
-        Action::SandboxCreate | Action::ContextCreate | Action::KeyCreate | Action::TemplateBuild => 1,
+        Action::SandboxCreate
+        | Action::ContextCreate
+        | Action::KeyCreate
+        | Action::TemplateBuild
+        | Action::ApprovalAsk => 1,
         Action::FileRead | Action::FileList | Action::FileWatch | Action::FilesCollect | Action::CommandAttach => 2,
         Action::FileWrite
         | Action::FileChange

@@ -6,6 +6,7 @@ use crate::input::Input;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::Read;
+use tokio::sync::watch;
 
 /// Of all inputs of a sandbox, so many bytes are hashed; files beyond have a size only.
 const MAX_HASHED: u64 = 256 << 20;
@@ -18,16 +19,17 @@ impl Inputs {
         Self(inputs.iter().map(|input| File::open(&input.path).ok()).collect())
     }
 
-    pub(super) fn close(self, ticket: Ticket, closing: Closing) {
+    /// What is found is told to `known` as well.
+    pub(super) fn close(self, ticket: Ticket, closing: Closing, known: watch::Sender<Option<Vec<FileFact>>>) {
         if self.0.is_empty() || !ticket.is_kept() {
+            known.send_replace(Some(Vec::new()));
             return ticket.close(|| closing);
         }
         // The end of the process waits for it.
         drop(tokio::task::spawn_blocking(move || {
-            let closing = Closing {
-                inputs: self.facts(),
-                ..closing
-            };
+            let inputs = self.facts();
+            known.send_replace(Some(inputs.clone()));
+            let closing = Closing { inputs, ..closing };
             ticket.close(|| closing);
         }));
     }

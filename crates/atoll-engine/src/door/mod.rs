@@ -50,7 +50,7 @@ impl Door {
     }
 
     /// Writes down what is about to be done. Where that has to wait, other tasks go on meanwhile.
-    async fn begin(&self, opening: Opening<'_>) -> Result<Ticket, EngineError> {
+    pub async fn begin(&self, opening: Opening<'_>) -> Result<Ticket, EngineError> {
         match &self.audit {
             Audit::Log(log) => Ticket::open(Arc::clone(log), log.prepare(opening)).await,
             Audit::Off { .. } => Ok(Ticket::none()),
@@ -124,7 +124,7 @@ impl Door {
                     sandbox: Some(walled.id().clone()),
                     ..Closing::of(Ending::Ok)
                 };
-                inputs.close(ticket, closing);
+                inputs.close(ticket, closing, walled.input_digests.clone());
                 Ok(Sandbox::new(walled, self.clone()))
             }
         }

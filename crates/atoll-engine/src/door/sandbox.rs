@@ -8,10 +8,12 @@ use crate::control::Control;
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::files::SavedFiles;
+use crate::gate::PassedCommand;
 use crate::hint::Refusals;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
-use crate::sandbox::{Choice, Origin, Request, SandboxUsage, Walled};
+use crate::policy::Policy;
+use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
 use crate::session::{Refused, SessionError};
 use crate::share::Room;
 use atoll_core::execution::Execution;
@@ -99,6 +101,11 @@ impl Sandbox {
         self.inner.walled.limits()
     }
 
+    /// What its code is held against.
+    pub fn policy(&self) -> &Arc<Policy> {
+        self.inner.walled.policy()
+    }
+
     /// Runs code in the language's own context. Short for [`Sandbox::execute`].
     pub async fn run(
         &self,
@@ -116,6 +123,7 @@ impl Sandbox {
             control: Control::of(interrupt),
             room: Room::default(),
             raw_results: false,
+            policy: None,
             approved: false,
         };
         self.execute(request, sink).await
@@ -133,9 +141,13 @@ impl Sandbox {
         let control = request.control.clone();
         let work = async {
             control.begin();
-            self.inner.walled.execute(request, sink).await
+            self.inner.walled.execute(&self.door.actor, request, sink).await
         };
-        self.door.dispatch(opening, work, Closing::of_execution).await
+        let facts = |done: &Executed| Closing {
+            approver: done.approver.clone(),
+            ..Closing::of_execution(&done.execution)
+        };
+        Ok(self.door.dispatch(opening, work, facts).await?.execution)
     }
 
     /// Reads the files that the code left in `/data/output`; saves them below `out` if it is given.
@@ -195,11 +207,21 @@ impl Sandbox {
         let mut opening = self.opening(Action::Command);
         opening.command = spec.argv.clone();
         let ticket = self.door.begin(opening).await?;
+        let passed = match self.inner.walled.pass_command(&self.door.actor, &spec).await {
+            Ok(passed) => passed,
+            Err(error) => {
+                ticket.close(|| match &error {
+                    EngineError::Policy(refused) => Closing::of_refused(refused),
+                    error => Closing::failed(error),
+                });
+                return Err(error);
+            }
+        };
         let started = self.inner.walled.spawn(spec).await;
         match &started {
             Err(error) => ticket.close(|| Closing::failed(error)),
             Ok((command, _)) => {
-                let work = see_off(Arc::clone(&self.inner), Arc::clone(command), ticket);
+                let work = see_off(Arc::clone(&self.inner), Arc::clone(command), passed, ticket);
                 drop(tokio::spawn(work));
             }
         }
@@ -384,7 +406,7 @@ impl Sandbox {
 }
 
 /// Closes the entry of a command when that has ended, or its sandbox.
-async fn see_off(inner: Arc<Inner>, command: Arc<Command>, ticket: Ticket) {
+async fn see_off(inner: Arc<Inner>, command: Arc<Command>, passed: PassedCommand, ticket: Ticket) {
     let end = tokio::select! {
         end = command.wait() => end,
         () = inner.walled.ended() => command.end(),
@@ -394,5 +416,5 @@ async fn see_off(inner: Arc<Inner>, command: Arc<Command>, ticket: Ticket) {
         Some(CommandEnd { code: Some(_), .. }) => Ending::Error,
         Some(CommandEnd { code: None, .. }) | None => Ending::Killed,
     };
-    ticket.close(|| Closing::of(outcome));
+    ticket.close(|| Closing::of_command(outcome, passed));
 }

@@ -43,6 +43,11 @@ impl CodePolicy {
         self.verdicts.get(rule.id()).copied().unwrap_or(Verdict::Deny)
     }
 
+    /// The verdict of each rule.
+    pub fn verdicts(&self) -> &BTreeMap<&'static str, Verdict> {
+        &self.verdicts
+    }
+
     /// Sets the verdict of a rule or of a group of rules; `false` if there is none of that name.
     pub fn set(&mut self, group: &str, verdict: Verdict) -> bool {
         let mut found = false;

@@ -55,9 +55,19 @@ const MOST_SOURCE_BYTES: u64 = 10 << 20;
 impl PolicyFile {
     pub(super) fn parse(text: &str) -> Result<Self, PolicyError> {
         let file: Self = toml::from_str(text).map_err(|error| PolicyError::Text(Box::new(error)))?;
-        match file.egress.allow.first() {
+        file.without_network()
+    }
+
+    /// The same words as JSON.
+    pub(super) fn of_object(object: &serde_json::Value) -> Result<Self, PolicyError> {
+        let file = Self::deserialize(object).map_err(|error| PolicyError::Object(error.to_string()))?;
+        file.without_network()
+    }
+
+    fn without_network(self) -> Result<Self, PolicyError> {
+        match self.egress.allow.first() {
             Some(host) => Err(PolicyError::Network(host.clone())),
-            None => Ok(file),
+            None => Ok(self),
         }
     }
 

@@ -15,12 +15,34 @@ pub const SHIPPED: [(&str, &str); 4] = [
 ];
 const MOST_BYTES: u64 = 1 << 20;
 const MOST_FILES: usize = 8;
+/// What somebody sends is kept as long as the sandbox lives.
+const MOST_INLINE_BYTES: usize = 64 << 10;
+const INLINE: &str = "inline";
 
 /// By a shipped name, else by the path of a file.
 pub fn load(name: &str) -> Result<Policy, PolicyError> {
     let source = Source::of(name, None)?;
     let (description, code) = resolve(&source, &mut Vec::new())?;
     Ok(Policy::new(name.to_owned(), description, code))
+}
+
+/// One that somebody sends as an object: it inherits shipped policies only, and no file is looked at.
+pub fn inline(object: &serde_json::Value) -> Result<Policy, PolicyError> {
+    let within = |error| PolicyError::In {
+        path: INLINE.to_owned(),
+        error: Box::new(error),
+    };
+    if object.to_string().len() > MOST_INLINE_BYTES {
+        return Err(within(PolicyError::TooMuch(MOST_INLINE_BYTES)));
+    }
+    let file = PolicyFile::of_object(object).map_err(within)?;
+    let (description, code) = apply(file, |parent| {
+        let known = SHIPPED.iter().find(|(name, _)| *name == parent);
+        let (name, text) = known.ok_or_else(|| PolicyError::Unknown(parent.to_owned()))?;
+        Ok(resolve(&Source::Shipped(name, text), &mut Vec::new())?.1)
+    })
+    .map_err(within)?;
+    Ok(Policy::new(INLINE.to_owned(), description, code))
 }
 
 /// One that is part of this program.
@@ -109,15 +131,24 @@ fn resolve(source: &Source, seen: &mut Vec<Source>) -> Result<(Option<String>, C
     };
     let text = source.text()?;
     let file = PolicyFile::parse(&text).map_err(within)?;
+    apply(file, |parent| {
+        let parent = Source::of(parent, source.directory())?;
+        Ok(resolve(&parent, seen)?.1)
+    })
+    .map_err(within)
+}
+
+/// What a file says over what it inherits.
+fn apply(
+    file: PolicyFile,
+    inherit: impl FnOnce(&str) -> Result<CodePolicy, PolicyError>,
+) -> Result<(Option<String>, CodePolicy), PolicyError> {
     let mut code = match &file.inherit {
-        Some(parent) => {
-            let parent = Source::of(parent, source.directory()).map_err(within)?;
-            resolve(&parent, seen)?.1
-        }
-        None if file.code.default.is_none() => return Err(within(PolicyError::NoDefault)),
+        Some(parent) => inherit(parent)?,
+        None if file.code.default.is_none() => return Err(PolicyError::NoDefault),
         None => CodePolicy::bare(),
     };
     let description = file.description.clone();
-    file.apply(&mut code).map_err(within)?;
+    file.apply(&mut code)?;
     Ok((description, code))
 }

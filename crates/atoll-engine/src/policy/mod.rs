@@ -7,7 +7,7 @@ mod file;
 mod load;
 
 pub use code::{CodeLimits, CodePolicy};
-pub use load::{SHIPPED, load};
+pub use load::{SHIPPED, inline, load};
 
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
@@ -42,6 +42,10 @@ pub enum PolicyError {
     },
     #[error("it cannot be read as a policy: {0}")]
     Text(Box<toml::de::Error>),
+    #[error("it cannot be read as a policy: {0}")]
+    Object(String),
+    #[error("it is longer than {0} bytes")]
+    TooMuch(usize),
     #[error("it inherits itself, by way of `{0}`")]
     Cycle(String),
     #[error("it inherits too far: more than {0} files")]
@@ -74,6 +78,25 @@ impl Policy {
     /// `sha256:` and the digest of all that it decides, however it was written.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Under another name; what it decides is the same.
+    #[must_use]
+    pub fn called(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// All that it decides, in the words of a policy that inherits nothing: [`inline`] reads it back.
+    pub fn to_object(&self) -> serde_json::Value {
+        let CodePolicy {
+            modules, write, limits, ..
+        } = &self.code;
+        let rules = self.code.verdicts();
+        serde_json::json!({
+            "description": self.description,
+            "code": {"default": "deny", "rules": rules, "modules": modules, "write": write, "limits": limits},
+        })
     }
 
     /// What is used where nobody names another one: findings are told, nothing is held.

@@ -121,3 +121,38 @@ fn a_call_tightens_and_never_loosens() {
         assert!(both >= guarded.code.verdict(*rule) && both >= strict.code.verdict(*rule));
     }
 }
+
+#[test]
+fn what_is_sent_is_what_was_resolved_and_reads_no_file() {
+    for (name, _) in SHIPPED {
+        let policy = load(name).unwrap();
+        let sent = inline(&policy.to_object()).unwrap();
+        assert_eq!(
+            (sent.digest(), sent.name.as_str()),
+            (policy.digest(), "inline"),
+            "{name}"
+        );
+    }
+    let tighter = inline(&serde_json::json!({"inherit": "guarded", "code": {"rules": {"package": "deny"}}})).unwrap();
+    assert_eq!(
+        tighter.code.verdict(crate::code_policy::Rule::PackageInstall),
+        atoll_core::Verdict::Deny
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    std::fs::write(&file, "inherit = \"open\"").unwrap();
+    assert!(load(file.to_str().unwrap()).is_ok());
+    let long = "x".repeat(70_000);
+    for bad in [
+        serde_json::json!({"inherit": file.to_str().unwrap()}),
+        serde_json::json!({"inherit": "no-such"}),
+        serde_json::json!({"code": {}}),
+        serde_json::json!({"inherit": "open", "strange": 1}),
+        serde_json::json!({"inherit": "open", "code": {"rules": {"no.such": "deny"}}}),
+        serde_json::json!({"inherit": "open", "egress": {"allow": ["a.b"]}}),
+        serde_json::json!({"inherit": "open", "description": long}),
+        serde_json::json!("open"),
+    ] {
+        assert!(inline(&bad).is_err(), "{bad}");
+    }
+}

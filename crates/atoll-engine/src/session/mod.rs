@@ -18,6 +18,7 @@ use crate::hint::Refusals;
 use crate::inside::{Commands, Watch};
 use crate::jail::lock;
 use crate::lost;
+use crate::policy::Policy;
 use crate::sandbox::{Origin, Request};
 use atoll_core::execution::{Execution, Hint};
 use atoll_core::{EndReason, ExecutionId, Limits, Outcome, SandboxId};
@@ -147,6 +148,10 @@ impl Session {
     /// What was refused since then, in words.
     pub fn hint_since(&self, before: Refusals) -> Option<Hint> {
         before.hint_of(self.refusals(), self.limits())
+    }
+
+    pub fn policy(&self) -> &Policy {
+        self.sandbox.policy()
     }
 
     pub fn origin(&self) -> Origin {

@@ -1,8 +1,9 @@
 //! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
 
 use super::{ApiError, ErrorCode};
-use atoll_core::Limits;
 use atoll_core::wire::agent::Refusal;
+use atoll_core::{Limits, Outcome};
+use atoll_engine::gate::RefusedCommand;
 use atoll_engine::session::{Refused, SessionError};
 use atoll_engine::{EngineError, InputError, JailError};
 
@@ -24,6 +25,7 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::InvalidRequest, error.to_string())
             }
             EngineError::NoNode(_) => Self::new(ErrorCode::NotSupported, error.to_string()),
+            EngineError::Policy(refused) => of_policy(refused),
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
@@ -39,6 +41,19 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::Internal, "the sandbox could not do it")
             }
         }
+    }
+}
+
+fn of_policy(refused: &RefusedCommand) -> ApiError {
+    let code = match refused.refusal.outcome {
+        Outcome::ApprovalDenied => ErrorCode::ApprovalDenied,
+        Outcome::ApprovalExpired => ErrorCode::ApprovalExpired,
+        _ => ErrorCode::PolicyDenied,
+    };
+    let error = ApiError::new(code, refused.to_string());
+    match &refused.refusal.hint {
+        Some(hint) => error.hint(hint.instead.clone()),
+        None => error,
     }
 }
 

@@ -42,6 +42,9 @@ codes! {
     NotFound = "not_found", NOT_FOUND, "There is no such thing, or it belongs to somebody else";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The path exists, the method does not";
     Forbidden = "forbidden", FORBIDDEN, "The sandbox does not allow this";
+    PolicyDenied = "policy_denied", FORBIDDEN, "The policy does not let it run";
+    ApprovalDenied = "approval_denied", FORBIDDEN, "The policy asks about it, and nobody has said yes";
+    ApprovalExpired = "approval_expired", FORBIDDEN, "The policy asks about it, and nobody has answered in time";
     Exists = "already_exists", CONFLICT, "It is there already";
     Conflict = "conflict", CONFLICT, "The thing is in a state that does not allow this";
     Ended = "ended", GONE, "The sandbox has ended";

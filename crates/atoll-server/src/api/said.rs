@@ -35,6 +35,8 @@ pub(crate) enum Item<O> {
     /// The result with this index, counted from the last clearing, is another one now.
     Updated(usize, RichResult),
     Cleared,
+    /// It waits for the answer to this question.
+    Held(String),
     Own(O),
 }
 
@@ -90,6 +92,7 @@ impl<O> Said<O> {
             Output::Result(result) => self.result(result.clone()),
             Output::Updated(index, result) => self.updated(index, result.clone()),
             Output::Cleared => self.add(Waiting::clear),
+            Output::Held(id) => self.add(|waiting| waiting.items.push_back(Item::Held(id.to_owned()))),
         }
     }
 
@@ -165,7 +168,8 @@ impl<O> Waiting<O> {
     }
 
     fn clear(&mut self) {
-        self.items.retain(|item| matches!(item, Item::Text(..) | Item::Own(_)));
+        self.items
+            .retain(|item| matches!(item, Item::Text(..) | Item::Held(_) | Item::Own(_)));
         self.places.clear();
         self.shown = 0;
         self.items.push_back(Item::Cleared);

@@ -2,11 +2,13 @@
 
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
+use crate::approvals::Approvals;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::http::HostRules;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::policies::Policies;
 use crate::ready::Readiness;
 use crate::sandboxes::Sandboxes;
 use crate::spool::Spool;
@@ -31,6 +33,8 @@ pub struct Shared {
     pub ready: Readiness,
     pub hosts: HostRules,
     pub sandboxes: Arc<Sandboxes>,
+    pub policies: Arc<Policies>,
+    pub approvals: Arc<Approvals>,
     pub(crate) spool: Spool,
     pub(crate) budget: Arc<Budget>,
     pub(crate) e2b: Arc<E2b>,

@@ -82,6 +82,15 @@ mod tests {
     }
 
     #[test]
+    fn who_acts_without_a_key_is_no_tenant_of_keys() {
+        for reserved in ["system", "local"] {
+            assert_eq!(check_tenant(reserved), Ok(()));
+            assert_eq!(check_own_tenant(reserved), Err(BadName::Reserved(reserved.to_owned())));
+        }
+        assert!(check_own_tenant("team").is_ok() && check_own_tenant("A").is_err());
+    }
+
+    #[test]
     fn names_of_keys_are_printable() {
         assert_eq!(check_key_name("the team's notebook ✓"), Ok(()));
         for bad in ["", "  ", "a\r\nb", "\u{1b}[2J", &"x".repeat(101)] {

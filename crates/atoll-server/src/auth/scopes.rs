@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-/// What a key allows. None implies another.
+/// What a key allows. `admin` implies `approve`; no other implies another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(BTreeSet<Scope>);
 
@@ -25,7 +25,7 @@ impl Scopes {
     }
 
     pub fn has(&self, scope: Scope) -> bool {
-        self.0.contains(&scope)
+        self.0.contains(&scope) || (scope == Scope::Approve && self.0.contains(&Scope::Admin))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -75,5 +75,6 @@ mod tests {
         assert_eq!(scopes.to_string(), "run,read");
         assert!(scopes.has(Scope::Run) && !scopes.has(Scope::Admin));
         assert!("run,root".parse::<Scopes>().is_err());
+        assert!(!scopes.has(Scope::Approve) && Scopes::of(&[Scope::Admin]).has(Scope::Approve));
     }
 }

@@ -8,6 +8,8 @@ use std::path::Path;
 pub(super) enum Text {
     One(String),
     Many(Vec<String>),
+    /// Names with a word each, as `name=word`.
+    Pairs(Vec<String>),
     /// Of a kind that no setting has.
     Neither(&'static str),
 }
@@ -45,8 +47,16 @@ fn text(value: toml::Value) -> Text {
         toml::Value::Boolean(flag) => Text::One(flag.to_string()),
         toml::Value::Array(items) => many(items),
         toml::Value::Datetime(_) => Text::Neither("a date"),
-        toml::Value::Table(_) => Text::Neither("a table"),
+        toml::Value::Table(table) => pairs(table),
     }
+}
+
+fn pairs(table: toml::Table) -> Text {
+    let words: Option<Vec<String>> = table
+        .into_iter()
+        .map(|(name, value)| Some(format!("{name}={}", value.as_str()?)))
+        .collect();
+    words.map_or(Text::Neither("a table of something other than strings"), Text::Pairs)
 }
 
 fn many(items: Vec<toml::Value>) -> Text {

@@ -19,6 +19,7 @@ pub use value::{Domain, HostPattern, WebOrigin};
 use atoll_core::ProfileName;
 use atoll_core::service::*;
 use atoll_engine::Layer;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -51,6 +52,8 @@ pub struct Settings {
     pub e2b: E2bSettings,
     /// For keys that have no quotas of their own.
     pub quota: Quotas,
+    pub policy: PolicySettings,
+    pub approval: ApprovalSettings,
     pub log: LogSettings,
     pub audit: AuditSettings,
     /// Where traces go by OTLP; `None` is off.
@@ -72,6 +75,22 @@ pub struct PoolSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct E2bSettings {
     pub profile: ProfileName,
+}
+
+/// By names: what they mean is read and checked when the server starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicySettings {
+    pub default: String,
+    pub tenants: BTreeMap<String, String>,
+    pub dir: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    pub mode: ApprovalMode,
+    pub expiry: ApprovalMillis,
+    /// Of one tenant.
+    pub max_pending: PendingCount,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +169,16 @@ impl Default for Settings {
                 profile: ProfileName::Small,
             },
             quota: Quotas::default(),
+            policy: PolicySettings {
+                default: "standard".to_owned(),
+                tenants: BTreeMap::new(),
+                dir: None,
+            },
+            approval: ApprovalSettings {
+                mode: ApprovalMode::Wait,
+                expiry: ApprovalMillis::known(300_000),
+                max_pending: PendingCount::known(100),
+            },
             log: LogSettings {
                 format: LogFormat::Text,
                 level: LogLevel::Info,

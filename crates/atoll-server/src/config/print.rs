@@ -32,5 +32,13 @@ fn written(kind: Kind, value: &str) -> String {
             let words = value.split(',').filter(|word| !word.is_empty());
             format!("[{}]", words.map(quoted).collect::<Vec<_>>().join(", "))
         }
+        Kind::Map => {
+            let pairs = value.split(',').filter_map(|pair| pair.split_once('='));
+            let pairs = pairs.map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+            match pairs.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "{}".to_owned(),
+                pairs => format!("{{ {pairs} }}"),
+            }
+        }
     }
 }

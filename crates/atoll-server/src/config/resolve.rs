@@ -112,6 +112,9 @@ fn one_text(setting: &Setting, text: Text) -> Result<String, String> {
     match (setting.kind, text) {
         (Kind::List, Text::Many(words)) => Ok(words.join(",")),
         (Kind::List, _) => Err("write a list of strings, like [\"a\", \"b\"]".to_owned()),
+        (Kind::Map, Text::Pairs(pairs)) => Ok(pairs.join(",")),
+        (Kind::Map, _) => Err("write a table, like { name = \"value\" }".to_owned()),
+        (_, Text::Pairs(_)) => Err("one value is wanted, not a table".to_owned()),
         (_, Text::One(text)) => Ok(text),
         (_, Text::Many(_)) => Err("one value is wanted, not a list".to_owned()),
         (_, Text::Neither(what)) => Err(format!("{what} is no value of a setting")),

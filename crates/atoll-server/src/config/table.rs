@@ -1,6 +1,8 @@
 //! The one list of settings: name, meaning, how to read and to show its value.
 
 use super::Settings;
+use crate::auth::check_tenant;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -24,6 +26,8 @@ pub(super) enum Kind {
     Flag,
     /// Several values, with commas in flags and variables.
     List,
+    /// Names with a value each: `a=b,c=d` in flags and variables, a table in the file.
+    Map,
 }
 
 impl Setting {
@@ -120,6 +124,27 @@ fn show_path(value: &Option<String>) -> String {
     value.clone().unwrap_or_else(|| "none".to_owned())
 }
 
+/// Tenants, each with a word of its own.
+fn put_map(place: &mut BTreeMap<String, String>, text: &str) -> Result<(), String> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let read = |pair: &str| {
+        let (tenant, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("not TENANT=NAME: `{pair}`"))?;
+        check_tenant(tenant.trim()).map_err(|error| error.to_string())?;
+        let mut word = String::new();
+        put_word(&mut word, value.trim())?;
+        Ok((tenant.trim().to_owned(), word))
+    };
+    *place = pairs.map(read).collect::<Result<_, String>>()?;
+    Ok(())
+}
+
+fn show_map(values: &BTreeMap<String, String>) -> String {
+    let pairs = values.iter().map(|(name, value)| format!("{name}={value}"));
+    pairs.collect::<Vec<_>>().join(",")
+}
+
 fn put_flag(place: &mut bool, text: &str) -> Result<(), String> {
     *place = text.parse().map_err(|_| format!("not true or false: `{text}`"))?;
     Ok(())
@@ -163,6 +188,12 @@ settings! {
     "quota.creates_per_minute", Optional, "Sandboxes per key and minute, likewise", |s| s.quota.creates_per_minute, put_optional, show_option;
     "quota.cpu_seconds_per_day", Optional, "Processor seconds per key and day, likewise", |s| s.quota.cpu_seconds_per_day, put_optional, show_option;
     "quota.bytes_per_day", Optional, "Bytes in and out per key and day, likewise", |s| s.quota.bytes_per_day, put_optional, show_option;
+    "policy.default", Text, "Policy of tenants that have none of their own: open, standard, guarded, strict, or one of policy.dir", |s| s.policy.default, put_word, show;
+    "policy.tenants", Map, "Policies of tenants, in place of the default", |s| s.policy.tenants, put_map, show_map;
+    "policy.dir", Optional, "Directory with policies of your own, each NAME.toml; none is no such directory", |s| s.policy.dir, put_path, show_path;
+    "approval.mode", Text, "What becomes of code that a policy asks about: wait for an answer, or refuse at once", |s| s.approval.mode, put, show;
+    "approval.expiry", Number, "Time after which a question that nobody has answered is answered with no", |s| s.approval.expiry, put, show_tight;
+    "approval.max_pending", Number, "Questions of one tenant that wait at the same time", |s| s.approval.max_pending, put, show;
     "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
     "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
     "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory", |s| s.audit.dir, put_path, show_path;

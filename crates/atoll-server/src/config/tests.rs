@@ -124,7 +124,8 @@ fn a_file_that_was_named_must_exist_and_the_usual_one_need_not() {
 #[test]
 fn what_is_printed_can_be_read_again() {
     let text = "listen = \"[::1]:1\"\nallowed_hosts = [\"a.test\", \"*.b.test:8\"]\ndomain = \"s.test\"\n\
-                max_body_bytes = 1025\nidle_timeout = \"1500ms\"\n[quota]\nlive_sandboxes = 3\nbytes_per_day = \"1GiB\"\n";
+                max_body_bytes = 1025\nidle_timeout = \"1500ms\"\n[quota]\nlive_sandboxes = 3\nbytes_per_day = \"1GiB\"\n\
+                [policy]\ndefault = \"guarded\"\n[policy.tenants]\nacme = \"strict\"\nlab = \"open\"\n";
     let resolved = from_file(text).unwrap();
     let printed = print(&resolved);
     assert!(
@@ -132,6 +133,26 @@ fn what_is_printed_can_be_read_again() {
         "{printed}"
     );
     assert_eq!(from_file(&printed).unwrap().settings, resolved.settings, "{printed}");
+}
+
+#[test]
+fn policies_of_tenants_are_a_table_or_pairs() {
+    let flags = Sources {
+        flags: vec![("policy.tenants", "acme=strict, lab=open".to_owned())],
+        ..Sources::default()
+    };
+    let by_flag = resolve(&flags).unwrap().settings.policy.tenants;
+    let by_file = from_file("[policy.tenants]\nacme = \"strict\"\nlab = \"open\"").unwrap();
+    assert_eq!((by_flag.len(), &by_flag), (2, &by_file.settings.policy.tenants));
+    for bad in [
+        "tenants = \"a\"",
+        "tenants = [\"a=b\"]",
+        "tenants = { A = \"b\" }",
+        "tenants = { a = 1 }",
+        "default = {}",
+    ] {
+        refusal(&format!("[policy]\n{bad}"));
+    }
 }
 
 #[test]

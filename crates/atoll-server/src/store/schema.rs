@@ -4,7 +4,7 @@ use super::StoreError;
 use rusqlite::Connection;
 
 /// Step `n` leads from version `n` to `n + 1`.
-const STEPS: &[&str] = &[STEP_0];
+const STEPS: &[&str] = &[STEP_0, STEP_1];
 
 const STEP_0: &str = "
 CREATE TABLE keys (
@@ -56,6 +56,30 @@ CREATE TRIGGER key_inserted AFTER INSERT ON keys BEGIN UPDATE key_version SET ve
 CREATE TRIGGER key_deleted AFTER DELETE ON keys BEGIN UPDATE key_version SET version = version + 1; END;
 CREATE TRIGGER key_changed AFTER UPDATE OF id, tenant, digest, scopes, quotas, revoked ON keys
 BEGIN UPDATE key_version SET version = version + 1; END;
+";
+
+const STEP_1: &str = "
+CREATE TABLE approvals (
+    id TEXT PRIMARY KEY NOT NULL,
+    tenant TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    sandbox TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    language TEXT NOT NULL,
+    code_sha256 TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    answered INTEGER,
+    answered_by TEXT,
+    scope TEXT,
+    reason TEXT,
+    CHECK (status NOT IN ('approved', 'denied') OR (answered IS NOT NULL AND answered_by IS NOT NULL)),
+    CHECK (status <> 'approved' OR scope IS NOT NULL)
+) STRICT;
+CREATE INDEX approvals_by_tenant ON approvals (tenant, created DESC, id DESC);
+CREATE INDEX approvals_by_code ON approvals (tenant, code_sha256) WHERE scope = 'digest';
+CREATE INDEX approvals_by_status ON approvals (status) WHERE status = 'pending';
 ";
 
 /// Brings the tables to this version's form. Two processes that start together do it once.

@@ -84,6 +84,17 @@ impl Server {
         }
     }
 
+    /// The same with an object as its body.
+    pub(crate) async fn tell(&self, method: Method, path: &str, body: &serde_json::Value) -> Result<Vec<u8>, Failure> {
+        let body = http_body_util::Full::new(Bytes::from(body.to_string()));
+        let json = ("application/json", "application/json");
+        let answer = self.send(method, path, body, json).await?;
+        match answer.status().is_success() {
+            true => whole(answer).await,
+            false => Err(refusal(answer).await),
+        }
+    }
+
     fn broke_off(&self, error: &(dyn Error + 'static)) -> Failure {
         let cause = atoll_jail::chain(error);
         Failure::ours_in_words(format!("the server at `{}` broke off: {cause}", self.authority))
@@ -175,6 +186,7 @@ fn exit_status(code: &str) -> ExitStatus {
         ErrorCode::Internal | ErrorCode::AuditUnavailable | ErrorCode::BodyTimeout | ErrorCode::Ended => {
             ExitStatus::OurFault
         }
+        ErrorCode::PolicyDenied | ErrorCode::ApprovalDenied | ErrorCode::ApprovalExpired => ExitStatus::Denied,
         ErrorCode::InvalidRequest
         | ErrorCode::MalformedJson
         | ErrorCode::Unauthenticated

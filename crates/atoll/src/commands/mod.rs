@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 mod code;
 pub(crate) mod doctor;

@@ -183,6 +183,8 @@ async fn in_sandbox(
         once: true,
         by: Actor::local(),
         policy: request.policy.clone(),
+        // Was asked before anything was started.
+        approver: None,
     };
     let sandbox = engine.create(spec).await?;
     interrupt_on_signals(interrupt);
@@ -190,7 +192,12 @@ async fn in_sandbox(
     let mut sink = |output: Output<'_>| match output {
         Output::Stdout(bytes) if !json => printer.pass(Stream::Stdout, bytes),
         Output::Stderr(bytes) if !json => printer.pass(Stream::Stderr, bytes),
-        Output::Stdout(_) | Output::Stderr(_) | Output::Result(_) | Output::Updated(..) | Output::Cleared => {}
+        Output::Stdout(_)
+        | Output::Stderr(_)
+        | Output::Result(_)
+        | Output::Updated(..)
+        | Output::Cleared
+        | Output::Held(_) => {}
     };
     let asked = atoll_engine::Request {
         id: ExecutionId::from_random(random()),
@@ -201,6 +208,7 @@ async fn in_sandbox(
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),
         raw_results: request.raw_results,
+        policy: None,
         approved,
     };
     let mut execution = sandbox.execute(asked, &mut sink).await?;

@@ -56,7 +56,7 @@ async fn list(server: &Server, tenant: &str, all: bool) -> Result<Vec<SandboxAns
 }
 
 /// A name as part of a query: the server says what is wrong with a strange one.
-fn tenant_query(name: &str) -> String {
+pub(super) fn tenant_query(name: &str) -> String {
     format!("&tenant={}", utf8_percent_encode(name, NON_ALPHANUMERIC))
 }
 
@@ -69,7 +69,7 @@ async fn one(server: &Server, method: Method, id: &str, tenant: &str) -> Result<
     read(&server.ask(method, &format!("/v1/sandboxes/{known}{query}")).await?)
 }
 
-fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
+pub(super) fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer)
         .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
 }

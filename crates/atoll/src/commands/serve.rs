@@ -121,7 +121,10 @@ fn stop_signal() -> std::io::Result<impl Future<Output = Hurry<impl Future<Outpu
 
 fn fail(error: &ServerError) -> Failure {
     match error {
-        ServerError::Running { .. } | ServerError::Listen { .. } | ServerError::Template(_) => Failure::bad(error),
+        ServerError::Running { .. }
+        | ServerError::Listen { .. }
+        | ServerError::Template(_)
+        | ServerError::Policies(_) => Failure::bad(error),
         ServerError::Lock { .. } | ServerError::Audit(_) | ServerError::Store(_) | ServerError::FirstKey(_) => {
             Failure::ours(error)
         }

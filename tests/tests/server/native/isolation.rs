@@ -21,6 +21,8 @@ fn body(route: &Route) -> Option<String> {
         ("POST", "move") => json!({"from": "a", "to": "b"}),
         ("POST", "directory") => json!({"path": "a"}),
         ("POST", "timeout") => json!({"timeout": 10}),
+        ("POST", "approve") => json!({"scope": "once"}),
+        ("POST", "deny") => json!({"reason": "no"}),
         _ => return None,
     };
     Some(body.to_string())

@@ -73,9 +73,13 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::InvalidRequest | ErrorCode::MalformedJson | ErrorCode::UnsupportedMediaType => "invalid_argument",
         ErrorCode::Unauthenticated => "unauthenticated",
-        ErrorCode::ScopeMissing | ErrorCode::OriginNotAllowed | ErrorCode::HostNotAllowed | ErrorCode::Forbidden => {
-            "permission_denied"
-        }
+        ErrorCode::ScopeMissing
+        | ErrorCode::OriginNotAllowed
+        | ErrorCode::HostNotAllowed
+        | ErrorCode::Forbidden
+        | ErrorCode::PolicyDenied
+        | ErrorCode::ApprovalDenied
+        | ErrorCode::ApprovalExpired => "permission_denied",
         ErrorCode::NotFound => "not_found",
         ErrorCode::MethodNotAllowed | ErrorCode::NotSupported | ErrorCode::NoWall => "unimplemented",
         ErrorCode::Exists => "already_exists",

@@ -200,6 +200,7 @@ impl Run {
             control: self.control.clone(),
             room: self.said.room(),
             raw_results: self.raw_results,
+            policy: None,
             approved: false,
         };
         let mut sink = |output: Output<'_>| self.said.hear(output);

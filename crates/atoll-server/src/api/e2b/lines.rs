@@ -34,7 +34,7 @@ pub(super) fn encode(item: Item<Own>) -> Option<Line> {
         }
         // Its clients only know results that are added.
         Item::Result(result) | Item::Updated(_, result) => Ok(line(&ResultLine(&result)).into()),
-        Item::Cleared => Ok(Bytes::new()),
+        Item::Cleared | Item::Held(_) => Ok(Bytes::new()),
         Item::Own(Own::Line(value)) => Ok(line(&value).into()),
         Item::Own(Own::Lost) => Err(Broken),
         Item::Own(Own::End) => return None,

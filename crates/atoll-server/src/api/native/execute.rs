@@ -10,6 +10,7 @@ use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::Execution;
 use atoll_core::{EndReason, ExecutionId, Limits};
+use atoll_engine::policy::Policy;
 use atoll_engine::session::Session;
 use atoll_engine::{Choice, Control, Output, Request};
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ pub(super) struct Job {
     pub(super) env: BTreeMap<String, String>,
     pub(super) limits: Option<Limits>,
     pub(super) raw_results: bool,
+    /// Besides the sandbox's own.
+    pub(super) policy: Option<Arc<Policy>>,
     pub(super) after: After,
 }
 
@@ -129,6 +132,7 @@ impl Job {
             control: control.clone(),
             room: said.room(),
             raw_results: self.raw_results || self.state.settings.raw_results,
+            policy: self.policy.clone(),
             approved: false,
         };
         let mut sink = |output: Output<'_>| said.hear(output);

@@ -7,7 +7,7 @@ use super::wire::{
     ContextAnswer, ContextList, ContextRequest, ExecuteRequest, ExecutionAnswer, ExtendRequest, SandboxAnswer,
 };
 use super::wish::{checked_code, checked_env, language};
-use super::{Refusals, sse};
+use super::{Refusals, policies, sse};
 use crate::api::{ApiError, AppState, Json, Path};
 use crate::auth::Caller;
 use atoll_core::quantity::WallMillis;
@@ -44,6 +44,7 @@ pub(crate) async fn run(
         state: state.clone(),
         caller,
         limits: limits(&state, &call, &session)?,
+        policy: policies::asked(&state, call.policy.as_ref())?,
         code: checked_code(call.code)?,
         env: checked_env(call.env)?,
         raw_results: call.raw_results,

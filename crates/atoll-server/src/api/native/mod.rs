@@ -1,5 +1,6 @@
 //! The native dialect: `/v1/...`, health, and the description of the API itself.
 
+mod approvals;
 mod audit;
 mod body;
 mod convert;
@@ -14,6 +15,7 @@ mod health;
 mod keys;
 mod outputs;
 mod pages;
+mod policies;
 mod refusals;
 mod run;
 mod sandboxes;
@@ -39,6 +41,7 @@ use utoipa::OpenApi;
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes = open_routes();
     routes.extend(admin_routes());
+    routes.extend(approval_routes());
     routes.extend(sandbox_routes());
     routes.extend(inside_routes());
     routes
@@ -68,6 +71,23 @@ fn admin_routes() -> Vec<Route> {
     ]
 }
 
+fn approval_routes() -> Vec<Route> {
+    let (read, approve) = (Scope::Read, Scope::Approve);
+    let (get, post) = (&Method::GET, &Method::POST);
+    vec![
+        keyed(get, "/v1/approvals", read, on::get(approvals::list)),
+        keyed(get, "/v1/approvals/{id}", read, on::get(approvals::show)),
+        keyed(
+            post,
+            "/v1/approvals/{id}/approve",
+            approve,
+            on::post(approvals::approve),
+        ),
+        keyed(post, "/v1/approvals/{id}/deny", approve, on::post(approvals::deny)),
+        keyed(post, "/v1/approvals/{id}/revoke", approve, on::post(approvals::revoke)),
+    ]
+}
+
 fn sandbox_routes() -> Vec<Route> {
     let (run, read) = (Scope::Run, Scope::Read);
     let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
@@ -75,6 +95,8 @@ fn sandbox_routes() -> Vec<Route> {
         keyed(post, "/v1/run", run, on::post(run::run)),
         keyed(get, "/v1/templates", read, on::get(templates::list)),
         keyed(get, "/v1/templates/{name}", read, on::get(templates::show)),
+        keyed(get, "/v1/policies", read, on::get(policies::list)),
+        keyed(get, "/v1/policies/{name}", read, on::get(policies::show)),
         keyed(post, "/v1/sandboxes", run, on::post(sandboxes::create)),
         keyed(get, "/v1/sandboxes", read, on::get(sandboxes::list)),
         keyed(get, "/v1/sandboxes/{id}", read, on::get(sandboxes::show)),
@@ -137,9 +159,16 @@ fn inside_routes() -> Vec<Route> {
         keys::list,
         keys::revoke,
         audit::list,
+        approvals::list,
+        approvals::show,
+        approvals::approve,
+        approvals::deny,
+        approvals::revoke,
         run::run,
         templates::list,
         templates::show,
+        policies::list,
+        policies::show,
         sandboxes::create,
         sandboxes::list,
         sandboxes::show,

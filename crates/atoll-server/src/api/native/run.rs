@@ -2,6 +2,7 @@
 
 use super::body::{Call, read};
 use super::execute::{After, Ends, Finished, Job, Own, start};
+use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// Run code once in a fresh sandbox
 ///
 /// The answer is what `atoll run --json` prints, or with `Accept: text/event-stream` a stream of events: `started`,
-/// `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
+/// `held` (it waits for an approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
 /// answer, or `error`. A client that goes away interrupts the code and ends the sandbox. What the code does wrong is an
 /// outcome, with status 200.
 #[utoipa::path(
@@ -41,6 +42,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
     let wish = Wish {
         inputs,
         once: true,
+        policy: asked(&state, call.policy.as_ref())?,
         ..place.wish(&state, checked_env(call.env)?)
     };
     let made = state.sandboxes.create(&caller, wish).await?;
@@ -53,6 +55,8 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         env: BTreeMap::new(),
         limits: None,
         raw_results: call.raw_results,
+        // The sandbox has it.
+        policy: None,
         after: After::Ends(Ends {
             wanted: call.output_files,
             folder,

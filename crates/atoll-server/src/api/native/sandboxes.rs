@@ -4,7 +4,7 @@ use super::body::{Call, read};
 use super::find::{Found, any, live};
 use super::wire::{ExtendRequest, SandboxAnswer, SandboxForm, SandboxList, SandboxRequest};
 use super::wish::{Place, checked_env};
-use super::{Refusals, pages};
+use super::{Refusals, pages, policies};
 use crate::api::{ApiError, AppState, Json, Path, Query};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
@@ -37,6 +37,7 @@ pub(crate) async fn create(
     let idle = lifetime(&state, call.idle_ms)?;
     let wish = Wish {
         inputs,
+        policy: policies::asked(&state, call.policy.as_ref())?,
         metadata: call.metadata,
         rule: Rule::Idle(idle.unwrap_or(state.settings.lifetime.idle.duration())),
         longest: lifetime(&state, call.lifetime_ms)?,

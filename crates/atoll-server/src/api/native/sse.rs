@@ -53,7 +53,7 @@ pub(super) fn event(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes
     format!("{id}event: {name}\ndata: {data}\n\n").into()
 }
 
-/// An execution as events: `started`, `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file`,
+/// An execution as events: `started`, `held` (it waits for an approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file`,
 /// then `end` or `error`.
 pub(super) fn of_execution(said: Arc<Said<Own>>, reins: Reins) -> Response {
     let telling = Telling {
@@ -100,6 +100,7 @@ impl Telling {
             Item::Result(result) => event("result", None, &result),
             Item::Updated(index, result) => event("updated", None, &Updated { index, result }),
             Item::Cleared => event("cleared", None, &json!({})),
+            Item::Held(id) => event("held", None, &json!({"approval_id": id})),
             Item::Own(Own::Finished(finished)) => self.finish(*finished),
         }
     }

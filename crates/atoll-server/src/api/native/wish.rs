@@ -50,6 +50,7 @@ impl Place {
             pause_at_end: false,
             max_executions: None,
             once: false,
+            policy: None,
         }
     }
 }

@@ -4,7 +4,7 @@ use super::request::Request;
 use crate::commands::policy::finding;
 use crate::output::note;
 use atoll_core::execution::Execution;
-use atoll_core::{ExecutionId, Verdict};
+use atoll_core::{ExecutionId, Finding, Verdict};
 use atoll_engine::gate::{Decision, Judged, Place, judge};
 use atoll_engine::policy::Policy;
 use std::io::{BufRead, IsTerminal};
@@ -14,7 +14,7 @@ pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
     let policy = request.policy.clone().unwrap_or_else(Policy::standard);
     let judged = judge(&request.code, request.language, &policy, true);
     if request.policy.is_some() && !request.json {
-        tell(&judged);
+        tell(&judged.findings);
     }
     match judged.decision {
         Decision::Run => Ok(false),
@@ -32,8 +32,9 @@ pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
     }
 }
 
-fn tell(judged: &Judged) {
-    let told = judged.findings.iter().filter(|one| one.verdict >= Verdict::Warn);
+/// What people who named a policy want to hear of.
+pub(super) fn tell(findings: &[Finding]) {
+    let told = findings.iter().filter(|one| one.verdict >= Verdict::Warn);
     note(&told.map(finding).collect::<String>());
 }
 
@@ -43,7 +44,7 @@ fn is_answered_with_yes(judged: &Judged, json: bool) -> bool {
         return false;
     }
     if json {
-        tell(judged);
+        tell(&judged.findings);
     }
     note("run it all the same? [y/N] ");
     let mut answer = String::new();

@@ -1,12 +1,13 @@
 //! `atoll run --server`: the same words in and out, the sandbox on a server.
 
 use super::request::Request;
-use super::{interrupt_on_signals, show};
+use super::{gate, interrupt_on_signals, show};
 use crate::client::{Event, Events, Form, Server, refusal, refused};
-use crate::output::Failure;
+use crate::output::{Failure, note, visible};
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
+use atoll_engine::policy::{Policy, SHIPPED};
 use atoll_engine::{ELSEWHERE, OutDir, SavedFiles, Target, safe_path};
 use atoll_server::api::native::ErrorBody;
 use base64::Engine as _;
@@ -42,6 +43,9 @@ pub(super) async fn run(
     };
     let execution = run.follow(server, Events::new(answer.into_body()), interrupt).await?;
     let (execution, files, out) = run.saving.finish(execution);
+    if request.policy.is_some() && !request.json {
+        gate::tell(&execution.findings);
+    }
     Ok(show(request, execution, files, out, printer))
 }
 
@@ -53,6 +57,7 @@ fn form(request: &Request) -> Result<Form, Failure> {
         "profile": request.profile,
         "env": request.env,
         "raw_results": request.raw_results,
+        "policy": request.policy.as_deref().map(policy),
         "limits": {
             "memory_bytes": limits.memory, "cpu_milli": limits.cpus, "wall_ms": limits.wall,
             "cpu_time_ms": limits.cpu_time, "scratch_bytes": limits.scratch, "processes": limits.processes,
@@ -68,6 +73,14 @@ fn form(request: &Request) -> Result<Form, Failure> {
     }
     form.end();
     Ok(form)
+}
+
+/// A shipped policy by its name, so that people see it again; a file as what it decides.
+fn policy(policy: &Policy) -> Value {
+    match SHIPPED.iter().any(|(name, _)| *name == policy.name) {
+        true => json!(policy.name),
+        false => policy.to_object(),
+    }
 }
 
 fn interrupted() -> Failure {
@@ -116,6 +129,13 @@ impl Run<'_> {
                     word("execution_id")
                 );
                 self.execution = Some(path);
+            }
+            "held" => {
+                let data: Value = event.read()?;
+                let id = visible(data["approval_id"].as_str().unwrap_or_default());
+                note(&format!(
+                    "waiting for an approval: {id}; with a key of the scope approve: atoll approvals approve {id}\n"
+                ));
             }
             "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
             "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&event.read()?)),

@@ -100,11 +100,6 @@ fn refuse_planned(args: &RunArgs) -> Result<(), Failure> {
     let planned = |what: &str| Err(Failure::usage(format!("{what} is planned, not there yet")));
     match args {
         RunArgs { net, .. } if net != "none" => planned("network access (`--net` other than `none`)"),
-        RunArgs {
-            policy: Some(_),
-            server: Some(_),
-            ..
-        } => planned("`--policy` with `--server`"),
         _ => Ok(()),
     }
 }

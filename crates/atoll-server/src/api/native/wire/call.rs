@@ -1,8 +1,10 @@
 //! What callers ask for: a run, a sandbox, a context, an execution in it.
 
 use super::limits::LimitsRequest;
+use super::policy::PolicyRequest;
 use crate::api::object::Object;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -50,6 +52,9 @@ pub struct RunRequest {
     pub output_files: OutputFiles,
     /// Results as the code made them, not cleaned for a viewer
     pub raw_results: bool,
+    /// A policy that holds besides the tenant's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// The same as a form. Files are as they are, not in base64.
@@ -103,6 +108,9 @@ pub struct SandboxRequest {
     pub max_executions: Option<u64>,
     /// When its idle time is over it is paused instead
     pub pause_when_idle: bool,
+    /// A policy that holds besides the tenant's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// Code for a sandbox that is there.
@@ -121,6 +129,9 @@ pub struct ExecuteRequest {
     pub limits: Option<Object<LimitsRequest>>,
     /// Results as the code made them, not cleaned for a viewer
     pub raw_results: bool,
+    /// A policy that holds besides the sandbox's own
+    #[schema(value_type = Option<PolicyRequest>)]
+    pub policy: Option<Value>,
 }
 
 /// A context of its own.

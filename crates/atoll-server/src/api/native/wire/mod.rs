@@ -1,13 +1,18 @@
 //! Types of the native dialect as they are on the wire. Unknown fields are refused; absent values are `null`.
 
+mod approval;
 mod call;
 mod execution;
 mod file;
 mod keys;
 mod limits;
+mod policy;
 mod sandbox;
 mod template;
 
+pub use approval::{
+    ApprovalAnswerView, ApprovalAsker, ApprovalInputView, ApprovalList, ApprovalView, ApproveRequest, DenyRequest,
+};
 pub use call::{
     ContextRequest, ExecuteRequest, ExtendRequest, InputContent, OutputFiles, RunForm, RunRequest, SandboxForm,
     SandboxRequest,
@@ -20,5 +25,6 @@ pub use execution::{
 pub use file::{DirRequest, FileEntry, FileKind, FileList, MoveRequest};
 pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};
 pub use limits::{LimitsAnswer, LimitsRequest};
+pub use policy::{PolicyAnswer, PolicyDetail, PolicyList, PolicyName, PolicyRequest};
 pub use sandbox::{ContextAnswer, ContextList, SandboxAnswer, SandboxList};
 pub use template::{PackageAnswer, TemplateAnswer, TemplateDetail, TemplateList};

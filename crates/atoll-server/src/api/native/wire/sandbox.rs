@@ -1,6 +1,7 @@
 //! What is told about sandboxes and their contexts.
 
 use super::limits::LimitsAnswer;
+use super::policy::PolicyName;
 use crate::clock::Timestamp;
 use crate::sandboxes::Past;
 use crate::store::SandboxRecord;
@@ -38,6 +39,8 @@ pub struct SandboxAnswer {
     pub max_executions: Option<u64>,
     /// `null` of one that has ended
     pub limits: Option<LimitsAnswer>,
+    /// What its code is held against; `null` of one that has ended
+    pub policy: Option<PolicyName>,
 }
 
 /// One page, newest first.
@@ -84,6 +87,7 @@ impl From<&Session> for SandboxAnswer {
             running: session.running().iter().map(ToString::to_string).collect(),
             max_executions: session.spec.max_executions,
             limits: Some(session.limits().into()),
+            policy: Some(session.policy().into()),
         }
     }
 }
@@ -104,6 +108,7 @@ impl From<Past> for SandboxAnswer {
             running: Vec::new(),
             max_executions: None,
             limits: None,
+            policy: None,
         }
     }
 }
@@ -124,6 +129,7 @@ impl From<SandboxRecord> for SandboxAnswer {
             running: Vec::new(),
             max_executions: None,
             limits: None,
+            policy: None,
         }
     }
 }

@@ -1,0 +1,160 @@
+//! Approvals on the wire.
+
+use super::execution::ExecutionFinding;
+use super::limits::LimitsAnswer;
+use super::policy::PolicyName;
+use crate::clock::Timestamp;
+use crate::store::ApprovalRecord;
+use atoll_core::Finding;
+use atoll_core::service::ApprovalScope;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A question of a policy: what is to run, who asks, what was answered.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ApprovalView {
+    #[schema(example = "apr_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub id: String,
+    /// `pending`, `approved`, `denied`, `expired`, `cancelled` or `revoked`
+    #[schema(example = "pending")]
+    pub status: String,
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// When it is denied if nobody answers
+    #[schema(format = DateTime)]
+    pub expires: String,
+    pub tenant: String,
+    pub asked_by: ApprovalAsker,
+    pub sandbox_id: String,
+    /// `null` for a command
+    pub execution_id: Option<String>,
+    pub language: String,
+    /// `null` in lists
+    pub code: Option<String>,
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    pub code_sha256: String,
+    pub findings: Vec<ExecutionFinding>,
+    /// Rules that the policy asks about: what an approval covers
+    pub rules: Vec<String>,
+    pub inputs: Vec<ApprovalInputView>,
+    pub limits: Option<LimitsAnswer>,
+    /// `none`: sandboxes have no network
+    #[schema(example = "none")]
+    pub network: String,
+    pub policy: PolicyName,
+    pub answer: Option<ApprovalAnswerView>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ApprovalAsker {
+    pub key_id: String,
+    pub key_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ApprovalInputView {
+    pub name: String,
+    /// `null` if it is not known
+    pub sha256: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ApprovalAnswerView {
+    /// The id of a key
+    pub by: String,
+    /// How far an approval goes: `once`, `session` or `digest`
+    pub scope: Option<String>,
+    pub reason: Option<String>,
+    #[schema(format = DateTime)]
+    pub at: String,
+}
+
+/// Newest first.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ApprovalList {
+    pub approvals: Vec<ApprovalView>,
+    /// For the next page, as `after`; `null` if this is the last
+    pub next: Option<String>,
+}
+
+/// Yes.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveRequest {
+    /// `once`: this execution. `session`: what these rules are about, in this sandbox. `digest`: this code, in this tenant
+    #[schema(value_type = String, example = "once")]
+    pub scope: ApprovalScope,
+}
+
+/// No.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DenyRequest {
+    /// What who asks is told
+    #[schema(max_length = 1000)]
+    pub reason: Option<String>,
+}
+
+impl ApprovalView {
+    /// Without the code, for lists.
+    pub fn in_short(mut self) -> Self {
+        self.code = None;
+        self
+    }
+}
+
+impl From<ApprovalRecord> for ApprovalView {
+    fn from(record: ApprovalRecord) -> Self {
+        let facts = record.facts;
+        let time = |at: Timestamp| at.to_string();
+        let input = |input: crate::store::ApprovalInput| ApprovalInputView {
+            name: input.name,
+            sha256: input.sha256,
+        };
+        Self {
+            id: record.id.to_string(),
+            status: record.status.to_string(),
+            created: time(record.created),
+            expires: time(record.expires),
+            tenant: record.tenant,
+            asked_by: ApprovalAsker {
+                key_id: record.key_id.to_string(),
+                key_name: record.key_name,
+            },
+            sandbox_id: record.sandbox.to_string(),
+            execution_id: facts.execution.map(|id| id.to_string()),
+            language: record.language,
+            code: Some(facts.code),
+            code_sha256: record.code_sha256,
+            findings: facts.findings.into_iter().map(Into::into).collect(),
+            rules: facts.rules.into_iter().collect(),
+            inputs: facts.inputs.into_iter().map(input).collect(),
+            limits: serde_json::from_value(facts.limits).ok(),
+            network: "none".to_owned(),
+            policy: PolicyName {
+                name: facts.policy,
+                digest: facts.policy_digest,
+            },
+            answer: record.answer.map(|answer| ApprovalAnswerView {
+                by: answer.by,
+                scope: answer.scope.map(|scope| scope.to_string()),
+                reason: answer.reason,
+                at: time(answer.at),
+            }),
+        }
+    }
+}
+
+impl From<Finding> for ExecutionFinding {
+    fn from(finding: Finding) -> Self {
+        Self {
+            rule: finding.rule,
+            severity: finding.severity.to_string(),
+            verdict: finding.verdict.to_string(),
+            line: finding.line,
+            column: finding.column,
+            message: finding.message,
+            instead: finding.instead,
+        }
+    }
+}

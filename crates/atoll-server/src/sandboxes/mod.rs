@@ -1,0 +1,228 @@
+//! Sandboxes as tenants see them: made within quotas, written down before anybody hears of them, found by their owner.
+//!
+//! All dialects come through here; the engine below knows neither keys nor records.
+
+mod charges;
+mod find;
+mod wish;
+
+pub use wish::{Made, Past, Wish};
+
+use crate::api::{ApiError, ErrorCode};
+use crate::approvals::Approvals;
+use crate::auth::Caller;
+use crate::builds::Builds;
+use crate::clock::Timestamp;
+use crate::limits::{Admission, Limits as Quotas};
+use crate::metrics::{ClaimedFrom, Metrics};
+use crate::owners::Owners;
+use crate::policies::Policies;
+use crate::store::{Store, Usage};
+use atoll_core::{EndReason, Tier};
+use atoll_engine::gate::Approver;
+use atoll_engine::session::{LifeSpec, Session};
+use atoll_engine::{Node, NodeError, Origin, Quiet, SandboxSpec};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tracing::Instrument;
+use wish::{Unheard, check_metadata, record};
+
+/// What sandboxes have that say nothing else.
+#[derive(Debug)]
+pub struct Usual {
+    pub template: String,
+    /// How long one may live at most.
+    pub longest: Duration,
+    pub policies: Arc<Policies>,
+}
+
+#[derive(Debug)]
+pub struct Sandboxes {
+    node: Arc<Node>,
+    store: Store,
+    quotas: Quotas,
+    metrics: Metrics,
+    template: String,
+    longest: Duration,
+    owners: Owners,
+    builds: Builds,
+    policies: Arc<Policies>,
+    approvals: Arc<Approvals>,
+}
+
+impl Sandboxes {
+    pub fn new(
+        node: Arc<Node>,
+        store: Store,
+        quotas: Quotas,
+        metrics: Metrics,
+        usual: Usual,
+        approvals: Arc<Approvals>,
+    ) -> Arc<Self> {
+        let Usual {
+            template,
+            longest,
+            policies,
+        } = usual;
+        Arc::new(Self {
+            node,
+            store,
+            quotas,
+            metrics,
+            template,
+            longest,
+            owners: Owners::default(),
+            builds: Builds::default(),
+            policies,
+            approvals,
+        })
+    }
+
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Makes a sandbox for a caller who may have one. A caller who goes away before it hears of it gets none.
+    pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+        let (tell, heard) = oneshot::channel();
+        let (all, caller) = (Arc::clone(self), caller.clone());
+        let work = async move {
+            let made = all.make(&caller, wish).await;
+            // Nobody waits any more: what is dropped ends.
+            tell.send(made.map(|made| Unheard(Some(made)))).ok();
+        };
+        tokio::spawn(work.in_current_span());
+        let mut made = heard.await.map_err(|_| ApiError::internal())??;
+        made.0.take().ok_or_else(ApiError::internal)
+    }
+
+    async fn make(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+        let began = Instant::now();
+        check_metadata(&wish.metadata)?;
+        let template = wish.template.unwrap_or_else(|| self.template.clone());
+        if !self.node.is_open(&template) {
+            self.check_template(caller, &template)?;
+        }
+        let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
+        let spec = SandboxSpec {
+            limits: wish.limits,
+            inputs: wish.inputs,
+            env: wish.env,
+            start: None,
+            once: wish.once,
+            by: caller.actor(),
+            policy: Some(self.policies.within(&caller.tenant, wish.policy.as_deref())),
+            approver: Some(Arc::clone(&self.approvals) as Arc<dyn Approver>),
+        };
+        let life = LifeSpec {
+            owner: caller.tenant.to_string(),
+            metadata: wish.metadata,
+            rule: wish.rule,
+            longest: wish.longest.unwrap_or(self.longest).min(self.longest),
+            pause_at_end: wish.pause_at_end,
+            max_executions: wish.max_executions,
+        };
+        let session = self.node.create(&template, spec, life).await.map_err(refused)?;
+        self.metrics
+            .claimed(&template, Tier::Jail, from(session.origin()), began.elapsed());
+        // Queued first, it shares the commit of the record.
+        let one = Usage {
+            sandboxes: 1,
+            ..Usage::default()
+        };
+        self.used(caller, one);
+        if let Err(error) = self.store.add_sandbox(record(caller, &session)).await {
+            session.end(EndReason::Failed);
+            return Err(error.into());
+        }
+        self.owners.add(session.id().clone(), caller.clone());
+        let slot = Arc::new(slot);
+        session.hold(Arc::clone(&slot));
+        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session)));
+        Ok(Made { session, rate, slot })
+    }
+
+    /// One that is not there is refused; one that is not built is begun.
+    fn check_template(&self, caller: &Caller, template: &str) -> Result<(), ApiError> {
+        match self.has_template(template) {
+            false => Err(ApiError::new(
+                ErrorCode::NotFound,
+                format!("there is no template `{template}`; known are {}", self.template_names()),
+            )),
+            true if self.node.is_built(template) => Ok(()),
+            true => Err(self.build(caller, template)),
+        }
+    }
+
+    /// A build beside the requests. It ends with an open pool, so that the next request is quick.
+    fn build(&self, caller: &Caller, template: &str) -> ApiError {
+        let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
+        self.builds.begin(template, async move {
+            tracing::info!(template = name, "a template is built because a request asked for it");
+            let opened = node.open(&name, &by, Arc::new(Quiet)).await;
+            if let Err(error) = &opened {
+                tracing::error!(error = %crate::chain(error), "a template could not be made ready");
+            }
+            opened.is_ok()
+        })
+    }
+
+    /// Writes down the end when nothing is left.
+    async fn see_off(self: Arc<Self>, session: Arc<Session>) {
+        session.gone().await;
+        let reason = session.end_reason().map_or(EndReason::Failed, |(reason, _)| reason);
+        self.metrics.sandbox_ended(reason);
+        self.charge_cpu(&session);
+        self.owners.seen_off(session.id());
+        let usage = Usage {
+            sandboxes: 1,
+            executions: session.executions(),
+            cpu_ms: session.cpu_ms().unwrap_or(0),
+            ..Usage::default()
+        };
+        if let Err(error) = self.store.end_sandbox(session.id(), reason, usage).await {
+            tracing::error!(error = %crate::chain(&error), "the end of a sandbox could not be written down");
+        }
+    }
+
+    /// The template of sandboxes that name none.
+    pub fn usual_template(&self) -> &str {
+        &self.template
+    }
+
+    fn template_names(&self) -> String {
+        let known = self.node.templates().list().unwrap_or_default();
+        let names: Vec<String> = known.iter().map(|one| one.name.clone()).collect();
+        names.join(", ")
+    }
+
+    pub fn has_template(&self, name: &str) -> bool {
+        let known = self.node.templates().list();
+        known.is_ok_and(|known| known.iter().any(|one| one.name == name))
+    }
+
+    /// Forgets who owned sandboxes that the node has forgotten.
+    pub fn tidy(&self) {
+        self.owners.tidy(|id| self.node.find(id).is_some());
+    }
+}
+
+fn from(origin: Origin) -> ClaimedFrom {
+    match origin {
+        Origin::Pool => ClaimedFrom::Pool,
+        Origin::Made => ClaimedFrom::Demand,
+    }
+}
+
+fn refused(error: NodeError) -> ApiError {
+    match error {
+        NodeError::Full(most) => ApiError::at_capacity(most as u64),
+        NodeError::Stopping => ApiError::new(ErrorCode::NotReady, "the server is stopping"),
+        NodeError::Engine(error) => error.into(),
+        NodeError::Template(error) => {
+            tracing::error!(error = %crate::chain(&error), "a template could not be made ready");
+            ApiError::new(ErrorCode::Internal, "the template could not be made ready")
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `atoll approvals list|show|approve|deny|revoke`: what policies ask about on a running server, by its API.
+
+use super::sandbox::{read, tenant_query};
+use super::template::{print, print_json};
+use crate::args::{ApprovalsArgs, ApprovalsCommand};
+use crate::client::Server;
+use crate::output::{Failure, visible};
+use atoll_core::ApprovalId;
+use atoll_core::outcome::ExitStatus;
+use atoll_server::api::native::{ApprovalList, ApprovalView};
+use hyper::Method;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+pub(crate) fn run(args: ApprovalsArgs) -> Result<ExitStatus, Failure> {
+    let server = Server::new(&args.server)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::ours(&error))?;
+    let tenant = args.tenant.as_deref().map(tenant_query).unwrap_or_default();
+    let at = Place {
+        server: &server,
+        tenant: &tenant,
+    };
+    let status = match args.command {
+        None => args.status,
+        Some(ApprovalsCommand::List { status }) => status.or(args.status),
+        Some(command) => {
+            let shows = matches!(command, ApprovalsCommand::Show { .. });
+            let one = runtime.block_on(at.one(command))?;
+            return match (args.json, shows) {
+                (true, _) => print_json(&one),
+                (false, true) => print(&shown(&one)),
+                (false, false) => print(&format!("{} is {}\n", visible(&one.id), visible(&one.status))),
+            };
+        }
+    };
+    let approvals = runtime.block_on(at.list(status.as_deref()))?;
+    match args.json {
+        true => print_json(&ApprovalList { approvals, next: None }),
+        false => print(&approvals.iter().map(row).collect::<String>()),
+    }
+}
+
+/// Where, and whose.
+struct Place<'a> {
+    server: &'a Server,
+    tenant: &'a str,
+}
+
+impl Place<'_> {
+    /// Every page.
+    async fn list(&self, status: Option<&str>) -> Result<Vec<ApprovalView>, Failure> {
+        let status = utf8_percent_encode(status.unwrap_or("pending"), NON_ALPHANUMERIC).to_string();
+        let status = if status == "all" { "" } else { &status };
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let path = format!("/v1/approvals?status={status}{after}{}", self.tenant);
+            let page: ApprovalList = read(&self.server.ask(Method::GET, &path).await?)?;
+            found.extend(page.approvals);
+            let Some(next) = page.next else { return Ok(found) };
+            after = format!("&after={next}");
+        }
+    }
+
+    async fn one(&self, command: ApprovalsCommand) -> Result<ApprovalView, Failure> {
+        let (id, verb, body) = match command {
+            ApprovalsCommand::Show { id } => (id, "", None),
+            ApprovalsCommand::Approve { id, scope } => (id, "/approve", Some(json!({"scope": scope}))),
+            ApprovalsCommand::Deny { id, reason } => (id, "/deny", Some(json!({"reason": reason}))),
+            ApprovalsCommand::Revoke { id } => (id, "/revoke", Some(Value::Null)),
+            // Listed before.
+            ApprovalsCommand::List { .. } => return Err(Failure::ours_in_words("a list is no single approval")),
+        };
+        let known = ApprovalId::parse(&id).ok_or_else(|| Failure {
+            hint: Some("`atoll approvals` shows the ids".to_owned()),
+            ..Failure::usage(format!("no such approval: `{}`", visible(&id)))
+        })?;
+        let path = format!("/v1/approvals/{known}{verb}{}", self.tenant.replacen('&', "?", 1));
+        read(&match body {
+            None => self.server.ask(Method::GET, &path).await?,
+            Some(Value::Null) => self.server.ask(Method::POST, &path).await?,
+            Some(body) => self.server.tell(Method::POST, &path, &body).await?,
+        })
+    }
+}
+
+fn row(one: &ApprovalView) -> String {
+    let asker = one.asked_by.key_name.as_deref().unwrap_or(&one.asked_by.key_id);
+    visible(&format!(
+        "{} {:<9} {:<10} {} asked {} by {asker}, expires {}\n",
+        one.id,
+        one.status,
+        one.language,
+        one.rules.join(","),
+        one.created,
+        one.expires,
+    ))
+}
+
+/// Everything that somebody who decides wants to see. The code comes last, each line behind a bar: it cannot pass for ours.
+fn shown(one: &ApprovalView) -> String {
+    let asker = &one.asked_by;
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<12} {}\n", on_one_line(value)));
+    line("id", &one.id);
+    line("status", &one.status);
+    line("created", &one.created);
+    line("expires", &one.expires);
+    line("tenant", &one.tenant);
+    let name = asker.key_name.as_deref().unwrap_or("-");
+    line("asked by", &format!("{} ({name})", asker.key_id));
+    line("sandbox", &one.sandbox_id);
+    line("execution", one.execution_id.as_deref().unwrap_or("-"));
+    line("policy", &format!("{} {}", one.policy.name, one.policy.digest));
+    line("network", &one.network);
+    if let Some(limits) = &one.limits {
+        line("limits", &json!(limits).to_string());
+    }
+    for input in &one.inputs {
+        let digest = input.sha256.as_deref().unwrap_or("digest not known");
+        line("input", &format!("{} {digest}", input.name));
+    }
+    for finding in &one.findings {
+        let words = format!(
+            "{}: line {}, column {}: {} ({})",
+            finding.verdict, finding.line, finding.column, finding.message, finding.rule
+        );
+        line("finding", &words);
+    }
+    if let Some(answer) = &one.answer {
+        let scope = answer.scope.as_deref().unwrap_or("-");
+        let reason = answer.reason.as_deref().unwrap_or("-");
+        line(
+            "answer",
+            &format!("by {} at {}, scope {scope}, reason {reason}", answer.by, answer.at),
+        );
+    }
+    line("language", &one.language);
+    line("code", &one.code_sha256);
+    let code = visible(one.code.as_deref().unwrap_or_default());
+    text.extend(code.lines().map(|line| format!("| {line}\n")));
+    text
+}
+
+/// Words of others stay on their line.
+fn on_one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_and_words_of_others_cannot_pass_for_ours() {
+        let view = json!({
+            "id": "apr_a", "status": "pending", "created": "c", "expires": "e", "tenant": "t",
+            "asked_by": {"key_id": "key_a", "key_name": "me\nstatus approved"}, "sandbox_id": "sbx", "execution_id": null,
+            "language": "python", "code": "x = 1\x1b[2J\nstatus       approved\n\u{202e}y", "code_sha256": "sha256:0",
+            "findings": [], "rules": ["process.shell"], "inputs": [{"name": "a.csv", "sha256": null}], "limits": null,
+            "network": "none", "policy": {"name": "guarded", "digest": "sha256:1"}, "answer": null,
+        });
+        let text = shown(&serde_json::from_value(view).unwrap());
+        assert!(text.contains("| status       approved\n| \\u{202e}y\n"), "{text}");
+        assert!(
+            text.contains("me\\nstatus approved") && !text.contains('\x1b'),
+            "{text}"
+        );
+        assert_eq!(text.lines().filter(|line| line.starts_with("status")).count(), 1);
+    }
+}
