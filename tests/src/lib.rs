@@ -22,6 +22,7 @@ pub mod load;
 mod place;
 pub mod process;
 pub mod server;
+pub mod terminal;
 pub mod user;
 
 pub use place::{Place, input};

@@ -1,6 +1,7 @@
 //! What one execution gave back: the JSON contract of `atoll run --json`. Absent values are `null`, never missing.
 
 use crate::choice::{Language, Tier};
+use crate::dry_run::DryRun;
 use crate::finding::Finding;
 use crate::form::{Form, Forms};
 use crate::id::{ContextId, ExecutionId, SandboxId};
@@ -31,6 +32,8 @@ pub struct Execution {
     pub usage: Usage,
     pub receipt: Receipt,
     pub provenance: Provenance,
+    /// `null` unless its effects were held.
+    pub dry_run: Option<DryRun>,
 }
 
 /// Whose words an execution's texts, results and files are. They are the code's: whoever reads them, an agent above all,

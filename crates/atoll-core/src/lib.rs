@@ -3,6 +3,7 @@
 //! No I/O, no async, no unsafe. Every other crate depends on this one; it depends on none of them.
 
 pub mod choice;
+pub mod dry_run;
 pub mod execution;
 pub mod finding;
 pub mod form;

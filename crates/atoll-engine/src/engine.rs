@@ -3,7 +3,7 @@
 use crate::door::{Audit, Door, Sandbox};
 use crate::environment::check_environment;
 use crate::input::prepare_inputs;
-use crate::jail::{Inspected, JailError, JailSandbox, Link, ZygoteState, run_dir};
+use crate::jail::{Inspected, JailError, JailSandbox, Link, Made, ZygoteState, run_dir};
 use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::spool::Spool;
 use crate::template::{BIN, Template};
@@ -109,8 +109,14 @@ impl Engine {
         check_environment(&spec.env)?;
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &self.spool)?;
         let python = spec.start == Some(atoll_core::Language::Python);
-        let (jail, context) =
-            JailSandbox::create(Arc::clone(&self.link), TEMPLATE, spec.limits, inputs, python).await?;
+        let made = Made {
+            template: TEMPLATE,
+            limits: spec.limits,
+            inputs,
+            python,
+            watched: spec.dry_run,
+        };
+        let (jail, context) = JailSandbox::create(Arc::clone(&self.link), made).await?;
         Ok(Walled::with(self, jail, context, spec, Origin::Made))
     }
 
@@ -119,7 +125,14 @@ impl Engine {
         &self,
         limits: atoll_core::Limits,
     ) -> Result<(JailSandbox, Option<Inspected>), EngineError> {
-        Ok(JailSandbox::create(Arc::clone(&self.link), TEMPLATE, limits, Vec::new(), true).await?)
+        let made = Made {
+            template: TEMPLATE,
+            limits,
+            inputs: Vec::new(),
+            python: true,
+            watched: false,
+        };
+        Ok(JailSandbox::create(Arc::clone(&self.link), made).await?)
     }
 
     /// Waits until the interpreter is warm; the facts say how long it took.

@@ -151,6 +151,7 @@ impl Refusal {
     ) -> Execution {
         Execution {
             provenance: Provenance::of(&id, Tier::Jail),
+            dry_run: None,
             execution_id: id,
             sandbox_id: place.sandbox,
             context_id: place.context,

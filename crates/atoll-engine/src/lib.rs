@@ -8,6 +8,7 @@ pub mod code_policy;
 mod contexts;
 mod control;
 mod door;
+pub mod dry_run;
 mod engine;
 mod environment;
 mod execute;

@@ -176,6 +176,11 @@ impl Target {
     pub fn write(&mut self, piece: &[u8]) -> std::io::Result<()> {
         self.file.write_all(piece)
     }
+
+    /// All that another file holds.
+    pub fn take_all(&mut self, from: &Path) -> std::io::Result<u64> {
+        std::io::copy(&mut std::fs::File::open(from)?, &mut self.file)
+    }
 }
 
 impl Drop for Target {

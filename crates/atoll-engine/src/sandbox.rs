@@ -35,6 +35,8 @@ pub struct SandboxSpec {
     pub start: Option<Language>,
     /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
     pub once: bool,
+    /// What its code starts and whom it reaches for is looked at, and told beside its files.
+    pub dry_run: bool,
     /// Who asks for it, as the audit log tells it.
     pub by: Actor,
     /// What its code is held against; absent: the standard one.
@@ -361,6 +363,7 @@ impl Walled {
             .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
             provenance: Provenance::of(&ended.id, Tier::Jail),
+            dry_run: None,
             execution_id: ended.id,
             sandbox_id: Some(self.jail.id.clone()),
             context_id: Some(context),

@@ -5,7 +5,7 @@
 
 use crate::engine::EngineError;
 use crate::input::{Input, prepare_inputs};
-use crate::jail::{Interpreter, JailError, JailSandbox, Link, run_dir};
+use crate::jail::{Interpreter, JailError, JailSandbox, Link, Made, run_dir};
 use crate::spool::Spool;
 use atoll_core::Limits;
 use atoll_jail::plan::{TemplatePlan, Walls};
@@ -45,7 +45,14 @@ async fn in_sandbox(link: &Arc<Link>, dir: &Path) -> Result<(), EngineError> {
     };
     link.open_template(TEMPLATE, plan).await?;
     let (inputs, _copies) = prepare_inputs(&[Input::new(input, None)?], &Spool::open(dir))?;
-    let (sandbox, _) = JailSandbox::create(Arc::clone(link), TEMPLATE, Limits::SMALL, inputs, false).await?;
+    let made = Made {
+        template: TEMPLATE,
+        limits: Limits::SMALL,
+        inputs,
+        python: false,
+        watched: false,
+    };
+    let (sandbox, _) = JailSandbox::create(Arc::clone(link), made).await?;
     let tried = start_a_program(&sandbox).await;
     sandbox.end().await?;
     Ok(tried?)

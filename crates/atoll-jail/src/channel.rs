@@ -95,19 +95,32 @@ pub fn receive_bytes(socket: impl AsFd) -> Result<(Vec<u8>, Vec<OwnedFd>), Chann
             other => break other.map_err(ChannelError::Socket)?,
         }
     };
-    let fds = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
+    let fds = descriptors(&mut control).collect();
     if got.bytes == 0 {
         return Err(ChannelError::Closed);
     }
     body.truncate(got.bytes);
     Ok((body, fds))
+}
+
+/// The next bytes of a stream into all of `body`, and the one descriptor that came beside them.
+pub fn receive_beside(socket: impl AsFd, body: &mut [u8]) -> Result<Option<OwnedFd>, ChannelError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(body)];
+    let got = rustix::net::recvmsg(&socket, &mut iov, &mut control, RecvFlags::CMSG_CLOEXEC);
+    match got.map_err(ChannelError::Socket)?.bytes {
+        0 => Err(ChannelError::Closed),
+        _ => Ok(descriptors(&mut control).next()),
+    }
+}
+
+fn descriptors<'a>(control: &'a mut RecvAncillaryBuffer<'_>) -> impl Iterator<Item = OwnedFd> + use<'a> {
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    rights.flatten()
 }
 
 /// How long the next datagram is; it stays where it is.

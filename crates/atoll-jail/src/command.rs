@@ -69,10 +69,16 @@ fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
         .step("unblock signals")?;
     default_signals();
     let filters = [agent.filters.allow.as_slice(), agent.filters.deny.as_slice()];
+    let watch = if agent.watched {
+        agent.filters.watch.as_slice()
+    } else {
+        &[]
+    };
     let lock = Lock {
         off: agent.off,
         ruleset,
         filters: &filters,
+        watch,
         rlimits: &agent.rlimits,
         expendable: true,
     };

@@ -1,7 +1,7 @@
 //! Seccomp filters as data: `seccomp/*.toml` in, kernel instructions out. The same in every build.
 //!
 //! Two programs make three answers: `allow.toml` (everything else is ENOSYS), and on top `deny.toml` (EPERM).
-//! A foreign architecture is killed by either.
+//! A foreign architecture is killed by either. A third, `watch.toml`, refuses nothing: in a dry run it shows calls to the engine.
 
 use crate::plan::Mode;
 use serde::Deserialize;
@@ -12,6 +12,10 @@ const ENOSYS: u32 = 38;
 const EPERM: u32 = 1;
 const ALLOW: &str = include_str!("../seccomp/allow.toml");
 const DENY: &str = include_str!("../seccomp/deny.toml");
+const WATCH: &str = include_str!("../seccomp/watch.toml");
+/// The compiler has no word for "ask the listener": it says "ask the tracer", which is put right afterwards.
+const RET_TRACE: u32 = 0x7ff0_0000;
+const RET_USER_NOTIF: u32 = 0x7fc0_0000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
@@ -42,6 +46,8 @@ pub struct Filters {
     pub entered_deny: Vec<u8>,
     /// What the agent itself wears: the deny-list less what it needs to lock its commands down.
     pub agent: Vec<u8>,
+    /// What every process of a watched sandbox wears besides.
+    pub watch: Vec<u8>,
 }
 
 impl Filters {
@@ -54,6 +60,7 @@ impl Filters {
             inherited_deny: refuse("inherited_deny", deny.iter().filter(|r| !r.entering))?,
             entered_deny: refuse("entered_deny", deny.iter().filter(|r| r.entering))?,
             agent: refuse("agent", deny.iter().filter(|r| !r.agent_needs))?,
+            watch: show("watch", rules("watch", mode)?.iter())?,
         })
     }
 
@@ -65,6 +72,7 @@ impl Filters {
             &self.inherited_deny,
             &self.entered_deny,
             &self.agent,
+            &self.watch,
         ];
         let mut hash = Sha256::new();
         for program in all {
@@ -102,7 +110,7 @@ pub struct Rule {
     pub rootless: bool,
 }
 
-/// A bound on one argument's low 32 bits, or on all 64 if it is `wide`: equal (after a mask), over, or under.
+/// A bound on one argument's low 32 bits, or on all 64 if it is `wide`: equal (after a mask), over, under, or not equal.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arg {
@@ -111,6 +119,7 @@ pub struct Arg {
     pub mask: Option<u64>,
     pub over: Option<u64>,
     pub under: Option<u64>,
+    pub not: Option<u64>,
     #[serde(default)]
     pub wide: bool,
 }
@@ -125,7 +134,12 @@ pub struct Values {
 
 /// The rules of a shipped filter, for those who compare the filter with its description.
 pub fn rules(name: &'static str, mode: Mode) -> Result<Vec<Rule>, FilterError> {
-    let mut rules = read(name, if name == "allow" { ALLOW } else { DENY })?;
+    let text = match name {
+        "allow" => ALLOW,
+        "watch" => WATCH,
+        _ => DENY,
+    };
+    let mut rules = read(name, text)?;
     rules.retain(|rule| !rule.rootless || mode == Mode::Rootless);
     Ok(rules)
 }
@@ -169,11 +183,12 @@ impl Rule {
 
 impl Arg {
     fn condition(&self) -> Value {
-        let (op, value) = match (self.mask, self.over, self.under) {
-            (Some(mask), _, _) => (json!({"masked_eq": mask}), self.value.unwrap_or(0)),
-            (None, Some(over), _) => (json!("gt"), over),
-            (None, None, Some(under)) => (json!("lt"), under),
-            (None, None, None) => (json!("eq"), self.value.unwrap_or(0)),
+        let (op, value) = match (self.mask, self.over, self.under, self.not) {
+            (Some(mask), ..) => (json!({"masked_eq": mask}), self.value.unwrap_or(0)),
+            (None, Some(over), ..) => (json!("gt"), over),
+            (None, None, Some(under), _) => (json!("lt"), under),
+            (None, None, None, Some(not)) => (json!("ne"), not),
+            (None, None, None, None) => (json!("eq"), self.value.unwrap_or(0)),
         };
         condition(self.index, self.wide, op, value)
     }
@@ -186,6 +201,19 @@ fn condition(index: u8, wide: bool, op: Value, value: u64) -> Value {
 
 fn refuse<'a>(name: &'static str, rules: impl Iterator<Item = &'a Rule>) -> Result<Vec<u8>, FilterError> {
     build(name, rules, json!({"errno": EPERM}), json!("allow"))
+}
+
+fn show<'a>(name: &'static str, rules: impl Iterator<Item = &'a Rule>) -> Result<Vec<u8>, FilterError> {
+    let mut program = build(name, rules, json!({"trace": 0}), json!("allow"))?;
+    for instruction in program.chunks_exact_mut(8) {
+        let [.., k] = instruction.as_chunks_mut::<4>().0 else {
+            continue;
+        };
+        if u32::from_ne_bytes(*k) == RET_TRACE {
+            *k = RET_USER_NOTIF.to_ne_bytes();
+        }
+    }
+    Ok(program)
 }
 
 fn build<'a>(
@@ -220,7 +248,7 @@ mod tests {
         let both = [Mode::Root, Mode::Rootless];
         for rule in both
             .iter()
-            .flat_map(|mode| ["allow", "deny"].map(|name| rules(name, *mode).unwrap()))
+            .flat_map(|mode| ["allow", "deny", "watch"].map(|name| rules(name, *mode).unwrap()))
             .flatten()
         {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);
@@ -254,11 +282,14 @@ mod tests {
                 &filters.deny,
                 &filters.inherited_deny,
                 &filters.entered_deny,
-                &filters.agent
+                &filters.agent,
+                &filters.watch
             ]
             .iter()
             .all(|f| f.len() > 100)
         );
+        let shows = |k: u32| filters.watch.chunks_exact(8).any(|i| i.ends_with(&k.to_ne_bytes()));
+        assert!(shows(RET_USER_NOTIF) && !shows(RET_TRACE));
         assert!(filters.allow.len() <= crate::sys::fork_wire::MAX_FILTER_BYTES);
     }
 }

@@ -184,11 +184,13 @@ impl Jailer {
                 sandbox,
                 template,
                 limits,
+                watched,
                 context,
             } => {
                 let wanted = Wanted {
                     template,
                     limits,
+                    watched,
                     context,
                 };
                 if let Err(error) = self.create_sandbox(&sandbox, &wanted, fds) {

@@ -22,6 +22,7 @@ pub mod spawner;
 mod step;
 mod sys;
 pub mod walls;
+pub mod watch;
 
 pub use paths::kernel_abi;
 pub use scratch::is_on_disk as scratch_is_on_disk;

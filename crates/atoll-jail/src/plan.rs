@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The generation of these messages; both ends come from one binary and refuse another generation.
-pub const GENERATION: u32 = 2;
+pub const GENERATION: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -242,6 +242,8 @@ pub enum ToJailer {
         sandbox: SandboxId,
         template: u32,
         limits: Limits,
+        /// Its contexts hand over a listener before they run anything: the first byte of the control socket has it beside.
+        watched: bool,
         context: Option<u32>,
     },
     /// Beside it: control socket, stdout, stderr.

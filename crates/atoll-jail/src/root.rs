@@ -59,6 +59,9 @@ pub(crate) const PLACES: &[&str] = &[
     "/run/scratch",
 ];
 
+/// The settings for names in a dry run, beside the usual ones.
+pub(crate) const ASKS_FOR_NAMES: &str = "etc/nsswitch.dry.conf";
+
 const FILES: &[(&str, &str)] = &[
     (
         "etc/passwd",
@@ -68,6 +71,7 @@ const FILES: &[(&str, &str)] = &[
     ("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
     ("etc/hostname", "sandbox\n"),
     ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    (ASKS_FOR_NAMES, "passwd: files\ngroup: files\nhosts: files dns\n"),
     ("etc/resolv.conf", ""),
     ("etc/profile", ""),
     ("run/landlock/canary", "no Landlock rule covers this file\n"),

@@ -8,7 +8,7 @@ use crate::channel;
 use crate::filter::Filters;
 use crate::paths::make_ruleset;
 use crate::plan::{Mode, TemplatePlan, Wall, Walls};
-use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
+use crate::root::{ASKS_FOR_NAMES, attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
 use crate::step::{OfWall, Step, StepError, chain};
 use crate::sys::lockdown::{Lock, Off, Rlimit, lock_down};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
@@ -41,6 +41,8 @@ pub struct AgentStart {
     pub(crate) alone: bool,
     pub(crate) rlimits: Vec<Rlimit>,
     pub(crate) filters: Rc<Filters>,
+    /// Its commands show their calls to the engine.
+    pub(crate) watched: bool,
 }
 
 impl AgentStart {
@@ -55,6 +57,7 @@ impl AgentStart {
             alone: false,
             rlimits: Vec::new(),
             filters: Rc::default(),
+            watched: false,
         }
     }
 
@@ -73,6 +76,8 @@ pub(crate) struct ShellPlan {
     pub mode: Mode,
     /// An ordinary user's sandbox without cgroups.
     pub alone: bool,
+    /// A dry run: contexts show to the engine what they start and whom they reach for.
+    pub watched: bool,
     /// A file system on disk; without one, scratch files are in memory.
     pub scratch: Option<OwnedFd>,
     pub agent: OwnedFd,
@@ -141,6 +146,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> 
         alone: plan.alone,
         rlimits: crate::rlimits::of(&plan.limits, plan.alone),
         filters: plan.filters,
+        watched: plan.watched,
     };
     // Already closed by number, with everything else of the spawner.
     std::mem::forget(plan.scratch);
@@ -218,11 +224,21 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
     };
     mount_proc(&root.join("proc"), options)?;
     mount_terminals(&root.join("dev/pts"))?;
+    if plan.watched {
+        ask_for_names(root)?;
+    }
     let scratch = mount_scratch(plan, root)?;
     mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300))?;
     enter_root(root)?;
     seal_inputs()?;
     Ok(scratch)
+}
+
+/// Without a network no name is asked for. In a dry run it is, so that it can be told; nobody answers.
+fn ask_for_names(root: &Path) -> Result<(), StepError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let file = open_tree(CWD, root.join(ASKS_FOR_NAMES), flags).step("take the settings of a dry run")?;
+    attach(file.as_fd(), &root.join("etc/nsswitch.conf")).step("lay the settings of a dry run")
 }
 
 /// Where the user may write: the directory of the scratch file system, and where it is shown.
@@ -320,6 +336,7 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
         off,
         ruleset: -1,
         filters: &filters,
+        watch: &[],
         rlimits: &[],
         expendable: false,
     };

@@ -180,10 +180,11 @@ impl Spawner {
                 limits,
                 scratch,
                 grouped,
+                watched,
                 context,
             } => {
                 let mut fds = fds.into_iter();
-                let begun = self.take_order((host_id, limits, scratch, grouped), &mut fds);
+                let begun = self.take_order((host_id, limits, scratch, grouped, watched), &mut fds);
                 match begun.and_then(|order| Sandbox::begin(order, &self.template, &self.filters)) {
                     Ok(begun) => drop(self.sandboxes.insert(sandbox.clone(), begun)),
                     Err(error) => return self.sandbox_failed(&sandbox, error.as_ref()),
@@ -215,7 +216,7 @@ impl Spawner {
 
     fn take_order(
         &self,
-        (host_id, limits, scratch, grouped): (u32, atoll_core::Limits, bool, bool),
+        (host_id, limits, scratch, grouped, watched): (u32, atoll_core::Limits, bool, bool, bool),
         fds: &mut std::vec::IntoIter<OwnedFd>,
     ) -> Result<sandbox::Order, Fault> {
         // If this process has no descriptor left, the sandbox is refused, and the others go on.
@@ -229,6 +230,7 @@ impl Spawner {
             main: self.agent,
             mode: self.mode,
             alone: self.mode == Mode::Rootless && !grouped,
+            watched,
         })
     }
 

@@ -119,6 +119,10 @@ pub(crate) struct RunArgs {
     /// What the code is held against before it runs: open, standard, guarded, strict, or a file [default: standard]
     #[arg(long)]
     pub(crate) policy: Option<String>,
+    /// Run it with its effects held: show which files it would write, which hosts it tried to reach and which programs it started, then
+    /// ask on the terminal before anything is saved
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Template to run in [default: python-data; with --server the server's own]
     #[arg(long)]
     pub(crate) template: Option<String>,
@@ -380,6 +384,13 @@ pub(crate) enum ApprovalsCommand {
     },
     /// Take back an approval that holds for a sandbox or for a digest
     Revoke { id: String },
+    /// Save the files of a dry run that was approved
+    Fetch {
+        id: String,
+        /// Where
+        #[arg(long, value_name = "DIR", default_value = "atoll-out")]
+        out: PathBuf,
+    },
 }
 
 #[derive(Debug, Args)]

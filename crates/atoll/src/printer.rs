@@ -25,8 +25,15 @@ struct Piece {
 }
 
 #[derive(Debug)]
+enum Work {
+    Write(Piece),
+    /// All that was before is written.
+    Tell(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
 pub(crate) struct Printer {
-    queue: mpsc::Sender<Piece>,
+    queue: mpsc::Sender<Work>,
     done: oneshot::Receiver<Option<Errno>>,
 }
 
@@ -59,7 +66,14 @@ impl Printer {
             is_foreign,
         };
         // The thread lives as long as this end.
-        self.queue.send(piece).ok();
+        self.queue.send(Work::Write(piece)).ok();
+    }
+
+    /// Waits until what was printed so far is written.
+    pub(crate) async fn settle(&self) {
+        let (tell, told) = oneshot::channel();
+        self.queue.send(Work::Tell(tell)).ok();
+        told.await.ok();
     }
 
     /// Waits until all is written. Returns why standard output could not take it, if it could not; a reader that has
@@ -86,13 +100,15 @@ impl Stream {
     }
 }
 
-fn write_all(pieces: &mpsc::Receiver<Piece>, strip: bool) -> Option<Errno> {
+fn write_all(work: &mpsc::Receiver<Work>, strip: bool) -> Option<Errno> {
     let mut stdout = Out::new(Stream::Stdout, strip);
     let mut stderr = Out::new(Stream::Stderr, strip);
-    for piece in pieces {
-        match piece.stream {
-            Stream::Stdout => stdout.take(piece),
-            Stream::Stderr => stderr.take(piece),
+    for one in work {
+        match one {
+            Work::Write(piece) if piece.stream == Stream::Stdout => stdout.take(piece),
+            Work::Write(piece) => stderr.take(piece),
+            // Who asked may have gone.
+            Work::Tell(tell) => drop(tell.send(())),
         }
     }
     stdout.end();

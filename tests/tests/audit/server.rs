@@ -42,7 +42,7 @@ fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
     };
     assert_eq!(
         about(&entries[0]),
-        ("default".to_owned(), json!(["run", "read", "admin"]))
+        ("default".to_owned(), json!(["run", "read", "approve", "admin"]))
     );
     assert_eq!(about(&entries[1]), ("team".to_owned(), json!(["run", "read"])));
     assert_eq!(word(&entries[1]["about_key"], "id"), word(&entries[2], "key"));

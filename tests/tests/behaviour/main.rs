@@ -6,6 +6,7 @@ mod bash;
 mod blocked;
 mod display;
 mod doctor;
+mod dry_run;
 mod endings;
 mod first;
 mod guard;

@@ -6,6 +6,7 @@ use atoll_core::{Execution, ExecutionId, Language, Outcome, Verdict};
 use atoll_engine::code_policy::review;
 use atoll_engine::policy::{Policy, load};
 use atoll_engine::{Choice, Control, Output, Request, SandboxSpec, Walls, Warmth};
+use atoll_tests::terminal::typed;
 use atoll_tests::{atoll, engine, execute, python, run, run_command, run_json, sandbox, stop};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -92,24 +93,12 @@ fn without_a_terminal_a_question_is_answered_with_no() -> Result<()> {
     Ok(())
 }
 
-/// Standard input and standard error are a terminal on which somebody types.
 fn on_a_terminal(types: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
-    grantpt(&master)?;
-    unlockpt(&master)?;
-    let path = ptsname(&master, Vec::new())?.into_string()?;
-    let open = || fs::OpenOptions::new().read(true).write(true).open(&path);
-    let (stdin, stderr) = (open()?, open()?);
-    rustix::io::write(&master, types.as_bytes())?;
     let dir = tempfile::tempdir()?;
-    let output = atoll()
-        .args(args)
-        .stdin(stdin)
-        .stderr(stderr)
-        .current_dir(&dir)
-        .output()?;
-    Ok((output.status.code(), String::from_utf8(output.stdout)?))
+    let mut command = atoll();
+    command.args(args).current_dir(&dir);
+    let typed = typed(command, types)?;
+    Ok((typed.code, typed.stdout))
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> 
     prints_and_keeps_files(&user)?;
     says_what_is_weaker(&user)?;
     has_no_network(&user)?;
+    is_watched_in_a_dry_run(&user)?;
     is_limited(&user)?;
     cannot_read_what_the_user_cannot(&user)?;
     assert_eq!(user.processes()?, before, "nothing of the user runs on");
@@ -46,6 +47,19 @@ fn prints_and_keeps_files(user: &User) -> Result<()> {
         (bash.outcome, bash.exit_code, bash.stdout.as_str()),
         (Outcome::Error, Some(3), "hi\n")
     );
+    Ok(())
+}
+
+fn is_watched_in_a_dry_run(user: &User) -> Result<()> {
+    let code = "import os, socket\nos.system('uname >/dev/null')\ntry: socket.create_connection(('rootless.example', 1), 5)\nexcept OSError: pass";
+    let told = user
+        .json(&["--dry-run", "-c", code])?
+        .dry_run
+        .context("no dry run")?
+        .attempts;
+    assert_eq!((told.hosts[0].host.as_str(), told.hosts.len()), ("rootless.example", 1));
+    let started: Vec<&str> = told.processes.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(started, ["/bin/sh", "/usr/bin/uname"]);
     Ok(())
 }
 

@@ -120,6 +120,7 @@ fn a_flood_in_both_directions_is_answered_to_the_last_message() -> Result<()> {
         sandbox: id.clone(),
         template: 0,
         limits: Limits::default(),
+        watched: false,
         context: None,
     };
     channel::send(&jailer.channel, &create, &[theirs.as_fd()])?;

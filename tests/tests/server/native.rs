@@ -3,6 +3,7 @@
 mod approvals;
 mod bad_input;
 mod contexts;
+mod dry_run;
 mod events;
 mod files;
 mod guard;

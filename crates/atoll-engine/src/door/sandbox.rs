@@ -16,6 +16,7 @@ use crate::policy::Policy;
 use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
 use crate::session::{Refused, SessionError};
 use crate::share::Room;
+use atoll_core::dry_run::Attempts;
 use atoll_core::execution::Execution;
 use atoll_core::wire::agent::{Entry, ListBound};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId};
@@ -163,6 +164,11 @@ impl Sandbox {
         self.door
             .dispatch(self.opening(Action::FilesCollect), work, facts)
             .await
+    }
+
+    /// What the code of a dry run has tried so far; `None` for others. Looking at it is no dispatch.
+    pub fn attempts(&self) -> Option<Attempts> {
+        self.inner.walled.jail.watch.as_ref().map(|watch| watch.attempts())
     }
 
     /// Contexts that are there. Looking at them is no dispatch.

@@ -6,6 +6,7 @@ use super::start::Parent;
 use crate::share::Share;
 use atoll_core::wire::frame::{Frame, FrameReader, MAX_FRAME_BYTES, encode};
 use atoll_core::wire::kernel::{FromKernel, ToKernel, parse};
+use atoll_jail::channel::{self, ChannelError};
 use atoll_jail::walls;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -110,6 +111,23 @@ impl Context {
             Some(exit) => exit,
             None => self.parent.exit().await,
         }
+    }
+
+    /// The listener of a watched context, which comes beside its first byte. Without one the context has failed: what came is
+    /// the beginning of its words.
+    pub(super) async fn take_listener(&mut self) -> Option<OwnedFd> {
+        let mut byte = [0];
+        loop {
+            let mut guard = self.control.readable().await.ok()?;
+            match channel::receive_beside(self.control.get_ref(), &mut byte) {
+                Err(ChannelError::Socket(Errno::AGAIN)) => guard.clear_ready(),
+                Err(_) => return None,
+                Ok(Some(listener)) => return Some(listener),
+                Ok(None) => break,
+            }
+        }
+        self.take_control(&byte);
+        None
     }
 
     /// Waits until a fork is behind its walls; no Python has run in it yet.

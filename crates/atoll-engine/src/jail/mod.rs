@@ -8,10 +8,11 @@ mod mailbox;
 mod reading;
 mod sandbox;
 mod start;
+mod watch;
 
 pub(crate) use agent::{Agent, Asked};
 pub(crate) use context::{Context, Happened, Interpreter, read_piece};
 pub use link::JailError;
 pub(crate) use link::{Link, ZygoteState, lock, run_dir, watch};
-pub(crate) use sandbox::{Collected, JailSandbox};
+pub(crate) use sandbox::{Collected, JailSandbox, Made};
 pub(crate) use start::{Inspected, null, pipe};

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::link::{JailError, Link};
 use super::mailbox::{Letters, Mailbox, Topic};
 use super::start::{AskedContext, Inspected};
+use super::watch::Watch;
 use crate::stat::Stats;
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{Limits, SandboxId};
@@ -23,10 +24,23 @@ pub(crate) struct JailSandbox {
     pub(super) link: Arc<Link>,
     pub(super) mailbox: Arc<Mailbox>,
     limits: Limits,
+    /// Only in a dry run: what its contexts try.
+    pub(crate) watch: Option<Arc<Watch>>,
     /// Questions to the jailer about the whole sandbox go one after the other.
     turn: tokio::sync::Mutex<()>,
     contexts: AtomicU32,
     ended: AtomicBool,
+}
+
+/// What a sandbox is made of.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) template: u32,
+    pub(crate) limits: Limits,
+    pub(crate) inputs: Vec<(InputPlan, OwnedFd)>,
+    /// A Python context starts with it.
+    pub(crate) python: bool,
+    pub(crate) watched: bool,
 }
 
 /// Why a file came without its descriptor.
@@ -52,26 +66,22 @@ pub(crate) struct Collected {
 
 impl JailSandbox {
     /// Makes a sandbox, with its inputs and, if wanted, its first Python context: all asked at once, then awaited.
-    pub(crate) async fn create(
-        link: Arc<Link>,
-        template: u32,
-        limits: Limits,
-        inputs: Vec<(InputPlan, OwnedFd)>,
-        python: bool,
-    ) -> Result<(Self, Option<Inspected>), JailError> {
-        let made = Self::make(Arc::clone(&link), template, limits, inputs, python).await;
+    pub(crate) async fn create(link: Arc<Link>, made: Made) -> Result<(Self, Option<Inspected>), JailError> {
+        let made = Self::make(Arc::clone(&link), made).await;
         made.map_err(|error| link.blame(error))
     }
 
-    async fn make(
-        link: Arc<Link>,
-        template: u32,
-        limits: Limits,
-        inputs: Vec<(InputPlan, OwnedFd)>,
-        python: bool,
-    ) -> Result<(Self, Option<Inspected>), JailError> {
+    async fn make(link: Arc<Link>, made: Made) -> Result<(Self, Option<Inspected>), JailError> {
+        let Made {
+            template,
+            limits,
+            inputs,
+            python,
+            watched,
+        } = made;
         let (ours, theirs) = channel::pair().map_err(JailError::Channel)?;
         let (mut sandbox, mut hello) = Self::new(link, limits, ours)?;
+        sandbox.watch = watched.then(Arc::default);
         let (context, stdio) = match python {
             true => AskedContext::new(&sandbox).map(|(asked, theirs)| (Some(asked), Vec::from(theirs)))?,
             false => (None, Vec::new()),
@@ -80,6 +90,7 @@ impl JailSandbox {
             sandbox: sandbox.id.clone(),
             template,
             limits,
+            watched,
             context: context.as_ref().map(|asked| asked.number),
         };
         let fds: Vec<BorrowedFd<'_>> = std::iter::once(&theirs).chain(&stdio).map(AsFd::as_fd).collect();
@@ -114,6 +125,7 @@ impl JailSandbox {
             link,
             mailbox,
             limits,
+            watch: None,
             turn: tokio::sync::Mutex::default(),
             contexts: AtomicU32::new(0),
             ended: AtomicBool::new(false),

@@ -97,6 +97,7 @@ impl AskedContext {
             process: None,
         };
         let mut context = Context::new(Interpreter::Python, self.ours, parts)?;
+        sandbox.watch_context(&mut context).await?;
         context.wait_locked().await.map_err(explain)?;
         let asked = sandbox.ask_inspect(&context).await?;
         context.wait_ready().await.map_err(explain)?;
@@ -144,9 +145,21 @@ impl JailSandbox {
         let process = Some(asked.request);
         let parent = Parent::Agent(asked);
         let mut context = Context::new(interpreter, ends.ours, Parts { pidfd, parent, process })?;
+        self.watch_context(&mut context).await?;
         context.wait_ready().await?;
         let layers = self.inspect(&context).await?;
         Ok((context, layers))
+    }
+
+    /// In a dry run: takes the context's listener before anything runs in it. One that failed on its way tells so next.
+    async fn watch_context(&self, context: &mut Context) -> Result<(), JailError> {
+        let Some(watch) = &self.watch else {
+            return Ok(());
+        };
+        match context.take_listener().await {
+            Some(listener) => watch.begin(listener, context.process.is_some()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -92,6 +92,10 @@ impl Pool {
 
     fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
         lock(&self.shared.demand).claimed(Instant::now());
+        // Prepared ones are not watched.
+        if spec.dry_run {
+            return None;
+        }
         // Prepared ones keep their scratch files where their limits say; others are made for who asks.
         let on_disk = |limits| atoll_jail::scratch_is_on_disk(limits);
         if on_disk(&spec.limits) != on_disk(&self.shared.limits) || spec.limits.scratch > self.shared.limits.scratch {

@@ -24,6 +24,7 @@ pub(super) struct Sandbox {
 pub(super) struct Wanted {
     pub(super) template: u32,
     pub(super) limits: Limits,
+    pub(super) watched: bool,
     /// A context that starts with it.
     pub(super) context: Option<u32>,
 }
@@ -57,6 +58,7 @@ impl Jailer {
             limits: wanted.limits,
             scratch: scratch.is_some(),
             grouped: self.groups.is_some() && !template.plan.walls.is_off(Wall::Cgroups),
+            watched: wanted.watched,
             context: wanted.context,
         };
         let mut beside = beside.into_iter();

@@ -22,6 +22,7 @@ pub(super) struct Fork {
     pub(super) owner: Owner,
     pub(super) fds: Vec<OwnedFd>,
     rlimits: Vec<Rlimit>,
+    watched: bool,
 }
 
 /// What zygotes have to tell.
@@ -52,7 +53,12 @@ impl Fork {
         let shell = sandbox.shell.try_clone().step("copy a descriptor")?;
         let rlimits = crate::rlimits::of(&sandbox.limits, sandbox.alone);
         let fds = vec![shell, control, stdout, stderr, sandbox.gate()?];
-        Ok(Self { owner, fds, rlimits })
+        Ok(Self {
+            owner,
+            fds,
+            rlimits,
+            watched: sandbox.watched,
+        })
     }
 
     /// The request under this number, as it goes to the zygote.
@@ -67,7 +73,7 @@ impl Fork {
             magic: MAGIC,
             context: number,
             rlimit_count: u32::try_from(self.rlimits.len()).unwrap_or(0),
-            _pad: 0,
+            watched: u32::from(self.watched),
             rlimits,
         }
     }

@@ -57,6 +57,7 @@ impl Live {
     pub(super) fn arm(&self, filters: &Filters, off: Off) -> Result<(), ChannelError> {
         let seccomp = !off.has(Off::SECCOMP);
         let all = [&filters.allow, &filters.inherited_deny, &filters.entered_deny];
+        let watch = filters.watch.as_slice();
         let [allow, deny, last] = all.map(|filter| if seccomp { filter.as_slice() } else { &[] });
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let arm = Arm {
@@ -65,8 +66,9 @@ impl Live {
             allow_bytes: length(allow),
             deny_bytes: length(deny),
             final_bytes: length(last),
+            watch_bytes: length(watch),
         };
-        let body = [bytes_of(&arm), allow, deny, last].concat();
+        let body = [bytes_of(&arm), allow, deny, last, watch].concat();
         channel::send_bytes(&self.channel, &body, &[])
     }
 

@@ -24,6 +24,7 @@ pub(crate) enum ToSpawner {
         scratch: bool,
         /// `Groups` will bring cgroups.
         grouped: bool,
+        watched: bool,
         context: Option<u32>,
     },
     /// The sandbox's cgroups are made, and it may join them. Beside it: their membership files; none where there are none.

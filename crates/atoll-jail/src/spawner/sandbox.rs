@@ -21,6 +21,7 @@ pub(super) struct Sandbox {
     pub(super) limits: Limits,
     /// An ordinary user's sandbox without cgroups: rlimits stand in for them.
     pub(super) alone: bool,
+    pub(super) watched: bool,
     /// Only while it is being built.
     sync: Option<OwnedFd>,
     cgroups: Vec<OwnedFd>,
@@ -43,6 +44,7 @@ pub(super) struct Order {
     pub(super) main: AgentMain,
     pub(super) mode: Mode,
     pub(super) alone: bool,
+    pub(super) watched: bool,
 }
 
 /// How far a sandbox has come.
@@ -64,6 +66,7 @@ impl Sandbox {
             template: Rc::clone(template),
             mode: order.mode,
             alone: order.alone,
+            watched: order.watched,
             scratch: order.scratch,
             agent: order.agent,
             sync: theirs,
@@ -80,6 +83,7 @@ impl Sandbox {
             shell,
             limits: order.limits,
             alone: order.alone,
+            watched: order.watched,
             sync: Some(ours),
             cgroups: Vec::new(),
             ruleset: None,

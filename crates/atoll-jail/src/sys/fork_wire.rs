@@ -9,6 +9,7 @@ pub(crate) const MAGIC: u32 = 0x4154_4c31;
 pub(crate) const MAX_FDS: usize = 16;
 pub(crate) const MAX_RLIMITS: usize = 16;
 pub(crate) const MAX_FILTER_BYTES: usize = 32 << 10;
+pub(crate) const MAX_WATCH_BYTES: usize = 1 << 10;
 
 /// Descriptors beside a [`ForkRequest`], in this order.
 pub(crate) const FD_SHELL: usize = 0;
@@ -39,6 +40,8 @@ pub(crate) struct Arm {
     pub deny_bytes: u32,
     /// Installed by each fork as its last step.
     pub final_bytes: u32,
+    /// Installed before it by a fork that is to be watched.
+    pub watch_bytes: u32,
 }
 
 /// Spawner to zygote: one more fork, into this sandbox.
@@ -48,7 +51,8 @@ pub(crate) struct ForkRequest {
     pub magic: u32,
     pub context: u32,
     pub rlimit_count: u32,
-    pub _pad: u32,
+    /// Not zero: the fork wears the watching filter and hands its listener over.
+    pub watched: u32,
     pub rlimits: [Rlimit; MAX_RLIMITS],
 }
 

@@ -4,6 +4,7 @@
 //! No allocation, no std: between fork and the last step nothing may take a lock. Each step has a number; a
 //! failed step ends the process, and its number and errno reach the engine. It never goes on half-locked.
 
+use super::message;
 use super::raw::{call, nr, number_call};
 use core::ffi::c_int;
 
@@ -32,6 +33,8 @@ pub(crate) struct Lock<'a> {
     pub ruleset: c_int,
     /// Seccomp programs in the order of installing, as the kernel's 8-byte instructions.
     pub filters: &'a [&'a [u8]],
+    /// A program that shows calls to a listener, which goes to the engine over the control socket. Empty if nobody watches.
+    pub watch: &'a [u8],
     pub rlimits: &'a [Rlimit],
     /// A process of the user, which goes first when memory runs out; not the agent.
     pub expendable: bool,
@@ -65,6 +68,9 @@ const PR_CAP_AMBIENT_CLEAR_ALL: usize = 4;
 const SECUREBITS: usize = 0b1110_1111;
 const KEYCTL_JOIN_SESSION_KEYRING: usize = 1;
 const SECCOMP_SET_MODE_FILTER: usize = 1;
+const SECCOMP_FILTER_FLAG_NEW_LISTENER: usize = 8;
+/// Where a context has its control socket.
+const CONTROL: c_int = 3;
 const EINVAL: c_int = 22;
 const EACCES: c_int = 13;
 
@@ -86,10 +92,13 @@ pub(crate) fn lock_down(lock: &Lock<'_>) -> Result<(), Failed> {
         step(25, restrict_paths(lock.ruleset))?;
         step(26, canary_is_out_of_reach())?;
     }
+    if !lock.watch.is_empty() {
+        step(31, be_watched(lock.watch))?;
+    }
     if !lock.off.has(Off::SECCOMP) {
         // Last: the steps above need calls that the filters refuse.
         for filter in lock.filters {
-            step(27, install_filter(filter))?;
+            step(27, install_filter(filter, 0))?;
         }
     }
     Ok(())
@@ -190,8 +199,16 @@ pub(crate) fn open_read(path: &core::ffi::CStr) -> Result<c_int, c_int> {
     c_int::try_from(fd).map_err(|_| EINVAL)
 }
 
+/// From now on the program's calls wait for the listener's word. It leaves this process: whoever holds it answers.
+fn be_watched(program: &[u8]) -> Result<(), c_int> {
+    let listener = install_filter(program, SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    let listener = c_int::try_from(listener).map_err(|_| EINVAL)?;
+    message::send(CONTROL, b"w", listener)?;
+    number_call(nr::CLOSE, [listener.cast_unsigned() as usize, 0, 0, 0, 0]).map(|_| ())
+}
+
 /// Installs one seccomp program for this thread, the only one of the process.
-pub(crate) fn install_filter(instructions: &[u8]) -> Result<(), c_int> {
+pub(crate) fn install_filter(instructions: &[u8], flags: usize) -> Result<usize, c_int> {
     if instructions.is_empty() {
         return Err(EINVAL);
     }
@@ -208,5 +225,5 @@ pub(crate) fn install_filter(instructions: &[u8]) -> Result<(), c_int> {
     let address = &raw const program as usize;
     // SAFETY: `program` is the struct sock_fprog that seccomp reads, pointing to `length` 8-byte instructions
     // inside `instructions`; both outlive the call.
-    unsafe { call(nr::SECCOMP, [SECCOMP_SET_MODE_FILTER, 0, address, 0, 0]) }.map(|_| ())
+    unsafe { call(nr::SECCOMP, [SECCOMP_SET_MODE_FILTER, flags, address, 0, 0]) }
 }

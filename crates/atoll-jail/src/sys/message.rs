@@ -47,24 +47,50 @@ struct PollFd {
 }
 
 /// Sleeps until a request (first) or an ended child (second) is there.
-pub fn wait(control: c_int, children: c_int) -> Result<(bool, bool), c_int> {
-    let mut fds = [PollFd { fd: control, events: 1, revents: 0 }, PollFd { fd: children, events: 1, revents: 0 }];
+pub(super) fn wait(control: c_int, children: c_int) -> Result<(bool, bool), c_int> {
+    let mut fds = [
+        PollFd {
+            fd: control,
+            events: 1,
+            revents: 0,
+        },
+        PollFd {
+            fd: children,
+            events: 1,
+            revents: 0,
+        },
+    ];
     // SAFETY: `fds` is the array of two pollfd that ppoll reads and writes; it outlives the call.
     unsafe { call(nr::PPOLL, [&raw mut fds as usize, 2, 0, 0, 0]) }?;
     Ok((fds[0].revents != 0, fds[1].revents != 0))
 }
 
 /// Empties a signalfd.
-pub fn drain(fd: c_int) {
+pub(super) fn drain(fd: c_int) {
     let mut info = [0u8; 128];
     // SAFETY: `info` has room for the one signalfd_siginfo (128 bytes) that is asked for.
-    while unsafe { call(nr::READ, [fd.cast_unsigned() as usize, &raw mut info as usize, 128, 0, 0]) }.is_ok() {}
+    while unsafe {
+        call(
+            nr::READ,
+            [fd.cast_unsigned() as usize, &raw mut info as usize, 128, 0, 0],
+        )
+    }
+    .is_ok()
+    {}
 }
 
 /// Takes one datagram. Returns its length and how many descriptors came.
-pub fn receive(socket: c_int, bytes: &mut [u8], fds: &mut [c_int; MAX_FDS]) -> Result<(usize, usize), c_int> {
-    let mut iov = IoVec { base: bytes.as_mut_ptr() as usize, length: bytes.len() };
-    let mut rights = Rights { length: 0, level: 0, kind: 0, fds: [-1; MAX_FDS] };
+pub(super) fn receive(socket: c_int, bytes: &mut [u8], fds: &mut [c_int; MAX_FDS]) -> Result<(usize, usize), c_int> {
+    let mut iov = IoVec {
+        base: bytes.as_mut_ptr() as usize,
+        length: bytes.len(),
+    };
+    let mut rights = Rights {
+        length: 0,
+        level: 0,
+        kind: 0,
+        fds: [-1; MAX_FDS],
+    };
     let mut header = MsgHdr {
         name: 0,
         name_length: 0,
@@ -76,7 +102,12 @@ pub fn receive(socket: c_int, bytes: &mut [u8], fds: &mut [c_int; MAX_FDS]) -> R
     };
     let address = &raw mut header as usize;
     // SAFETY: `header` points to `iov` (over `bytes`) and to `rights`, all alive until the call returns.
-    let length = unsafe { call(nr::RECVMSG, [socket.cast_unsigned() as usize, address, MSG_CMSG_CLOEXEC, 0, 0]) }?;
+    let length = unsafe {
+        call(
+            nr::RECVMSG,
+            [socket.cast_unsigned() as usize, address, MSG_CMSG_CLOEXEC, 0, 0],
+        )
+    }?;
     if header.control_length == 0 {
         return Ok((length, 0));
     }
@@ -88,9 +119,17 @@ pub fn receive(socket: c_int, bytes: &mut [u8], fds: &mut [c_int; MAX_FDS]) -> R
 }
 
 /// Sends one datagram, with a descriptor beside it unless `fd` is negative.
-pub fn send(socket: c_int, bytes: &[u8], fd: c_int) -> Result<(), c_int> {
-    let mut iov = IoVec { base: bytes.as_ptr() as usize, length: bytes.len() };
-    let mut rights = Rights { length: RIGHTS_HEADER + 4, level: SOL_SOCKET, kind: SCM_RIGHTS, fds: [fd; MAX_FDS] };
+pub(super) fn send(socket: c_int, bytes: &[u8], fd: c_int) -> Result<(), c_int> {
+    let mut iov = IoVec {
+        base: bytes.as_ptr() as usize,
+        length: bytes.len(),
+    };
+    let mut rights = Rights {
+        length: RIGHTS_HEADER + 4,
+        level: SOL_SOCKET,
+        kind: SCM_RIGHTS,
+        fds: [fd; MAX_FDS],
+    };
     let with_fd = fd >= 0;
     let header = MsgHdr {
         name: 0,
@@ -103,11 +142,17 @@ pub fn send(socket: c_int, bytes: &[u8], fd: c_int) -> Result<(), c_int> {
     };
     let address = &raw const header as usize;
     // SAFETY: `header` points to `iov` (over `bytes`) and to `rights`, all alive until the call returns.
-    unsafe { call(nr::SENDMSG, [socket.cast_unsigned() as usize, address, MSG_NOSIGNAL, 0, 0]) }.map(|_| ())
+    unsafe {
+        call(
+            nr::SENDMSG,
+            [socket.cast_unsigned() as usize, address, MSG_NOSIGNAL, 0, 0],
+        )
+    }
+    .map(|_| ())
 }
 
 /// Copies a plain struct out of received bytes.
-pub fn view<T: Copy>(bytes: &[u8]) -> Option<T> {
+pub(super) fn view<T: Copy>(bytes: &[u8]) -> Option<T> {
     if bytes.len() < size_of::<T>() {
         return None;
     }
@@ -117,19 +162,24 @@ pub fn view<T: Copy>(bytes: &[u8]) -> Option<T> {
 }
 
 /// The bytes of a plain struct that we send.
-pub fn bytes_of<T: Copy>(value: &T) -> &[u8] {
+pub(super) fn bytes_of<T: Copy>(value: &T) -> &[u8] {
     // SAFETY: T is one of our `repr(C)` structs of integers without padding; the slice borrows `value`.
     unsafe { core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>()) }
 }
 
 /// Moves this process into the cgroup whose membership file is open as `fd`.
-pub fn write_zero(fd: c_int) -> Result<usize, c_int> {
+pub(super) fn write_zero(fd: c_int) -> Result<usize, c_int> {
     // SAFETY: one byte of a constant is written.
-    unsafe { call(nr::WRITE, [fd.cast_unsigned() as usize, b"0".as_ptr() as usize, 1, 0, 0]) }
+    unsafe {
+        call(
+            nr::WRITE,
+            [fd.cast_unsigned() as usize, b"0".as_ptr() as usize, 1, 0, 0],
+        )
+    }
 }
 
 /// 0 = /dev/null, 1 and 2 = the pipes, 3 = the control socket, 4 = the ruleset (returned); all others closed.
-pub fn lay_descriptors(fds: &[c_int], ruleset: c_int) -> Result<c_int, c_int> {
+pub(super) fn lay_descriptors(fds: &[c_int], ruleset: c_int) -> Result<c_int, c_int> {
     let null = open_read(c"/dev/null")?;
     // High numbers first, so that laying one cannot overwrite another that is still to be laid.
     const BASE: usize = 200;
@@ -146,17 +196,28 @@ pub fn lay_descriptors(fds: &[c_int], ruleset: c_int) -> Result<c_int, c_int> {
 }
 
 /// Tells the engine that every wall is up, as a frame: from now on they can be read back.
-pub fn tell_locked(control: c_int) -> Result<usize, c_int> {
+pub(super) fn tell_locked(control: c_int) -> Result<usize, c_int> {
     const BODY: &[u8] = b"{\"type\":\"locked\"}";
     let mut frame = [0u8; 4 + BODY.len()];
-    frame[0] = BODY.len() as u8;
+    frame[0] = u8::try_from(BODY.len()).unwrap_or(0);
     frame[4..].copy_from_slice(BODY);
     // SAFETY: `frame` outlives the call and is as long as said.
-    unsafe { call(nr::WRITE, [control.cast_unsigned() as usize, frame.as_ptr() as usize, frame.len(), 0, 0]) }
+    unsafe {
+        call(
+            nr::WRITE,
+            [
+                control.cast_unsigned() as usize,
+                frame.as_ptr() as usize,
+                frame.len(),
+                0,
+                0,
+            ],
+        )
+    }
 }
 
 /// Tells the engine which step failed, as the frame that it expects. Best effort: the process ends anyway.
-pub fn tell_failure(control: c_int, failed: Failed) {
+pub(super) fn tell_failure(control: c_int, failed: Failed) {
     let mut frame = [0u8; 128];
     let mut end = 4;
     let mut put = |text: &[u8]| {

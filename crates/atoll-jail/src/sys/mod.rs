@@ -9,7 +9,10 @@ pub(crate) mod fork_wire;
 mod kernel;
 pub(crate) mod lockdown;
 pub(crate) mod loop_device;
+#[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
+mod message;
 pub(crate) mod mounts;
+pub(crate) mod notify;
 pub(crate) mod process;
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 mod raw;

@@ -23,7 +23,7 @@ pub(crate) fn view<T: Plain>(bytes: &[u8]) -> Option<T> {
 }
 
 const _: () = {
-    assert!(size_of::<Arm>() == 20);
+    assert!(size_of::<Arm>() == 24);
     assert!(size_of::<ForkReply>() == 20);
     assert!(size_of::<Enter>() == 8);
     assert!(size_of::<ForkRequest>() == 16 + 24 * super::fork_wire::MAX_RLIMITS);

@@ -37,6 +37,8 @@ struct Zygote {
     child_signals: c_int,
     final_bytes: usize,
     final_filter: [u8; MAX_FILTER_BYTES],
+    watch_bytes: usize,
+    watch_filter: [u8; MAX_WATCH_BYTES],
 }
 
 static mut ZYGOTE: Zygote = Zygote {
@@ -45,6 +47,8 @@ static mut ZYGOTE: Zygote = Zygote {
     child_signals: -1,
     final_bytes: 0,
     final_filter: [0; MAX_FILTER_BYTES],
+    watch_bytes: 0,
+    watch_filter: [0; MAX_WATCH_BYTES],
 };
 
 /// Waits for requests on descriptor 3. Returns 0 in a locked-down child, an errno if the zygote cannot go on.
@@ -77,7 +81,7 @@ impl Zygote {
     fn arm(&mut self) -> Result<(), Failed> {
         self.own_pid_namespace = step(2, open_read(c"/proc/self/ns/pid"))?;
         self.child_signals = step(3, block_child_signals())?;
-        let mut bytes = [0u8; size_of::<Arm>() + 3 * MAX_FILTER_BYTES];
+        let mut bytes = [0u8; size_of::<Arm>() + 3 * MAX_FILTER_BYTES + MAX_WATCH_BYTES];
         let mut fds = [-1; MAX_FDS];
         let (length, _) = step(4, message::receive(CONTROL, &mut bytes, &mut fds))?;
         let arm: Arm = message::view(&bytes[..length]).ok_or(Failed { step: 5, errno: EPROTO })?;
@@ -85,20 +89,24 @@ impl Zygote {
         let deny = start + arm.allow_bytes as usize;
         let fin = deny + arm.deny_bytes as usize;
         let last = arm.final_bytes as usize;
-        if arm.magic != MAGIC || length != fin + last || last > MAX_FILTER_BYTES {
+        let (watch, watching) = (fin + last, arm.watch_bytes as usize);
+        let fits = last <= MAX_FILTER_BYTES && watching <= MAX_WATCH_BYTES;
+        if arm.magic != MAGIC || length != watch + watching || !fits {
             return Err(Failed { step: 5, errno: EPROTO });
         }
         self.off = Off(arm.off);
         self.final_bytes = last;
-        self.final_filter[..last].copy_from_slice(&bytes[fin..length]);
+        self.final_filter[..last].copy_from_slice(&bytes[fin..watch]);
+        self.watch_bytes = watching;
+        self.watch_filter[..watching].copy_from_slice(&bytes[watch..length]);
         // Not dumpable: no fork can read the zygote, whatever its uid.
         step(6, number_call(nr::PRCTL, [4, 0, 0, 0, 0]))?;
         if !self.off.has(Off::NO_NEW_PRIVS) {
             step(7, number_call(nr::PRCTL, [38, 1, 0, 0, 0]))?;
         }
         if !self.off.has(Off::SECCOMP) {
-            step(8, install_filter(&bytes[start..deny]))?;
-            step(8, install_filter(&bytes[deny..fin]))?;
+            step(8, install_filter(&bytes[start..deny], 0))?;
+            step(8, install_filter(&bytes[deny..fin], 0))?;
         }
         Ok(())
     }
@@ -209,7 +217,8 @@ impl Zygote {
         step(19, unblock_child_signals())?;
         let limits: &[Rlimit] = &request.rlimits[..(request.rlimit_count as usize).min(MAX_RLIMITS)];
         let filters = [&self.final_filter[..self.final_bytes]];
-        lock_down(&Lock { off: self.off, ruleset, filters: &filters, rlimits: limits, expendable: true })?;
+        let watch = if request.watched != 0 { &self.watch_filter[..self.watch_bytes] } else { &[] };
+        lock_down(&Lock { off: self.off, ruleset, filters: &filters, watch, rlimits: limits, expendable: true })?;
         number_call(nr::CLOSE, [ruleset.cast_unsigned() as usize, 0, 0, 0, 0]).ok();
         step(30, message::tell_locked(CONTROL))?;
         Ok(())

@@ -31,6 +31,11 @@ impl Decision {
         }
     }
 
+    /// A no is for once as well.
+    fn is_once(&self) -> bool {
+        matches!(self, Self::Deny(_) | Self::Approve(ApprovalScope::Once))
+    }
+
     fn check(&self) -> Result<(), ApiError> {
         match self {
             Self::Deny(Some(reason)) if reason.chars().count() > MOST_REASON => Err(ApiError::invalid(format!(
@@ -52,6 +57,10 @@ impl Approvals {
         decision.check()?;
         let record = self.find(caller, id).await?;
         refuse_own(caller, &record)?;
+        if record.facts.dry_run.is_some() && !decision.is_once() {
+            let message = "files of a dry run are released once: the scope can only be `once`";
+            return Err(ApiError::invalid(message));
+        }
         if record.status != ApprovalStatus::Pending {
             return Err(decided(record.status));
         }

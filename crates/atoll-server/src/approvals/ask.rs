@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 /// Longer code cannot be shown to somebody who is to judge it.
-const MOST_CODE: usize = 256 << 10;
+pub const MOST_CODE: usize = 256 << 10;
 
 impl Approver for Approvals {
     fn ask<'a>(&'a self, question: Question<'a>, held: Held<'a>) -> Asking<'a> {
@@ -84,7 +84,7 @@ impl Approvals {
         Ok(answer)
     }
 
-    async fn wait(&self, id: &ApprovalId, mut told: oneshot::Receiver<Answer>, end: Instant) -> Answer {
+    pub(super) async fn wait(&self, id: &ApprovalId, mut told: oneshot::Receiver<Answer>, end: Instant) -> Answer {
         let nobody = |_| Answer::Nobody(None);
         tokio::select! {
             answer = &mut told => return answer.unwrap_or_else(nobody),
@@ -115,7 +115,7 @@ impl Approvals {
         covering.map(|(_, by)| by)
     }
 
-    fn record(&self, question: &Question<'_>, key_id: KeyId, rules: BTreeSet<String>) -> ApprovalRecord {
+    pub(super) fn record(&self, question: &Question<'_>, key_id: KeyId, rules: BTreeSet<String>) -> ApprovalRecord {
         let created = Timestamp::now();
         let expiry = i64::try_from(self.settings.expiry.get()).unwrap_or(i64::MAX);
         let input = |fact: &atoll_engine::gate::InputFact| ApprovalInput {
@@ -142,6 +142,7 @@ impl Approvals {
                 limits: serde_json::to_value(LimitsAnswer::from(question.limits)).unwrap_or_default(),
                 policy: question.policy.name.clone(),
                 policy_digest: question.policy.digest().to_owned(),
+                dry_run: None,
             },
             answer: None,
         }
@@ -161,7 +162,7 @@ fn asked_about(question: &Question<'_>) -> BTreeSet<String> {
     asked.map(|finding| finding.rule.clone()).collect()
 }
 
-fn closing(answer: &Answer) -> Closing {
+pub(super) fn closing(answer: &Answer) -> Closing {
     let (outcome, approver) = match answer {
         Answer::Approved { by } => (Ending::Ok, Some(by.clone())),
         Answer::Denied { by, .. } => (Outcome::ApprovalDenied.into(), Some(by.clone())),

@@ -6,15 +6,19 @@
 mod answer;
 mod ask;
 mod granted;
+mod outputs;
 mod waiting;
 
 pub use answer::Decision;
+pub use ask::MOST_CODE;
+pub use outputs::HeldFiles;
 
 use crate::config::ApprovalSettings;
 use crate::store::Store;
 use atoll_core::SandboxId;
 use atoll_engine::Node;
 use granted::Granted;
+use outputs::Outputs;
 use std::sync::Arc;
 use waiting::Waiting;
 
@@ -25,6 +29,7 @@ pub struct Approvals {
     settings: ApprovalSettings,
     waiting: Waiting,
     granted: Granted,
+    outputs: Outputs,
 }
 
 impl Approvals {
@@ -35,6 +40,7 @@ impl Approvals {
             settings,
             waiting: Waiting::default(),
             granted: Granted::default(),
+            outputs: Outputs::default(),
         })
     }
 

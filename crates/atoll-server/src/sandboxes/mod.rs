@@ -20,6 +20,7 @@ use crate::policies::Policies;
 use crate::store::{Store, Usage};
 use atoll_core::{EndReason, Tier};
 use atoll_engine::gate::Approver;
+use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
 use atoll_engine::{Node, NodeError, Origin, Quiet, SandboxSpec};
 use std::sync::Arc;
@@ -83,6 +84,11 @@ impl Sandboxes {
         &self.node
     }
 
+    /// What the code of such a sandbox is held against.
+    pub fn policy_of(&self, caller: &Caller, wish: &Wish) -> Arc<Policy> {
+        self.policies.within(&caller.tenant, wish.policy.as_deref())
+    }
+
     /// Makes a sandbox for a caller who may have one. A caller who goes away before it hears of it gets none.
     pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
         let (tell, heard) = oneshot::channel();
@@ -100,6 +106,7 @@ impl Sandboxes {
     async fn make(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
         let began = Instant::now();
         check_metadata(&wish.metadata)?;
+        let policy = self.policy_of(caller, &wish);
         let template = wish.template.unwrap_or_else(|| self.template.clone());
         if !self.node.is_open(&template) {
             self.check_template(caller, &template)?;
@@ -111,8 +118,9 @@ impl Sandboxes {
             env: wish.env,
             start: None,
             once: wish.once,
+            dry_run: wish.dry_run,
             by: caller.actor(),
-            policy: Some(self.policies.within(&caller.tenant, wish.policy.as_deref())),
+            policy: Some(policy),
             approver: Some(Arc::clone(&self.approvals) as Arc<dyn Approver>),
         };
         let life = LifeSpec {

@@ -43,6 +43,8 @@ pub struct Wish {
     pub max_executions: Option<u64>,
     /// For one execution, after which it ends.
     pub once: bool,
+    /// What its code tries is looked at.
+    pub dry_run: bool,
     /// Besides the tenant's own, which it can tighten and not loosen.
     pub policy: Option<Arc<Policy>>,
 }

@@ -2,6 +2,7 @@
 
 use super::{Store, StoreError, read_back, to_json};
 use crate::clock::Timestamp;
+use atoll_core::dry_run::DryRun;
 use atoll_core::service::{ApprovalScope, ApprovalStatus};
 use atoll_core::{ApprovalId, ExecutionId, Finding, KeyId, SandboxId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -45,6 +46,9 @@ pub struct ApprovalFacts {
     pub limits: serde_json::Value,
     pub policy: String,
     pub policy_digest: String,
+    /// Of an approval that is about the files of a dry run: what it would have done.
+    #[serde(default)]
+    pub dry_run: Option<DryRun>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,8 @@
-//! `atoll approvals list|show|approve|deny|revoke`: what policies ask about on a running server, by its API.
+//! `atoll approvals list|show|approve|deny|revoke|fetch`: what policies ask about on a running server, by its API.
 
+mod fetch;
+
+use super::dry_report::report;
 use super::sandbox::{read, tenant_query};
 use super::template::{print, print_json};
 use crate::args::{ApprovalsArgs, ApprovalsCommand};
@@ -24,6 +27,18 @@ pub(crate) fn run(args: ApprovalsArgs) -> Result<ExitStatus, Failure> {
     let status = match args.command {
         None => args.status,
         Some(ApprovalsCommand::List { status }) => status.or(args.status),
+        Some(ApprovalsCommand::Fetch { id, out }) => {
+            let saved = runtime.block_on(at.fetch(&id, out))?;
+            return match args.json {
+                true => print_json(&json!({"saved": saved})),
+                false => print(
+                    &saved
+                        .iter()
+                        .map(|path| format!("saved: {}\n", on_one_line(path)))
+                        .collect::<String>(),
+                ),
+            };
+        }
         Some(command) => {
             let shows = matches!(command, ApprovalsCommand::Show { .. });
             let one = runtime.block_on(at.one(command))?;
@@ -68,13 +83,12 @@ impl Place<'_> {
             ApprovalsCommand::Approve { id, scope } => (id, "/approve", Some(json!({"scope": scope}))),
             ApprovalsCommand::Deny { id, reason } => (id, "/deny", Some(json!({"reason": reason}))),
             ApprovalsCommand::Revoke { id } => (id, "/revoke", Some(Value::Null)),
-            // Listed before.
-            ApprovalsCommand::List { .. } => return Err(Failure::ours_in_words("a list is no single approval")),
+            // Done before.
+            ApprovalsCommand::List { .. } | ApprovalsCommand::Fetch { .. } => {
+                return Err(Failure::ours_in_words("a list is no single approval"));
+            }
         };
-        let known = ApprovalId::parse(&id).ok_or_else(|| Failure {
-            hint: Some("`atoll approvals` shows the ids".to_owned()),
-            ..Failure::usage(format!("no such approval: `{}`", visible(&id)))
-        })?;
+        let known = known(&id)?;
         let path = format!("/v1/approvals/{known}{verb}{}", self.tenant.replacen('&', "?", 1));
         read(&match body {
             None => self.server.ask(Method::GET, &path).await?,
@@ -84,6 +98,13 @@ impl Place<'_> {
     }
 }
 
+fn known(id: &str) -> Result<ApprovalId, Failure> {
+    ApprovalId::parse(id).ok_or_else(|| Failure {
+        hint: Some("`atoll approvals` shows the ids".to_owned()),
+        ..Failure::usage(format!("no such approval: `{}`", visible(id)))
+    })
+}
+
 fn row(one: &ApprovalView) -> String {
     let asker = one.asked_by.key_name.as_deref().unwrap_or(&one.asked_by.key_id);
     visible(&format!(
@@ -91,7 +112,11 @@ fn row(one: &ApprovalView) -> String {
         one.id,
         one.status,
         one.language,
-        one.rules.join(","),
+        if one.kind == "outputs" {
+            "files of a dry run".to_owned()
+        } else {
+            one.rules.join(",")
+        },
         one.created,
         one.expires,
     ))
@@ -103,6 +128,7 @@ fn shown(one: &ApprovalView) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<12} {}\n", on_one_line(value)));
     line("id", &one.id);
+    line("about", &one.kind);
     line("status", &one.status);
     line("created", &one.created);
     line("expires", &one.expires);
@@ -137,6 +163,14 @@ fn shown(one: &ApprovalView) -> String {
     }
     line("language", &one.language);
     line("code", &one.code_sha256);
+    if let Some(dry_run) = one
+        .dry_run
+        .as_ref()
+        .and_then(|told| serde_json::from_value(json!(told)).ok())
+    {
+        let told = report(&dry_run, &[]);
+        text.extend(told.lines().map(|line| format!("> {line}\n")));
+    }
     let code = visible(one.code.as_deref().unwrap_or_default());
     text.extend(code.lines().map(|line| format!("| {line}\n")));
     text
@@ -155,7 +189,7 @@ mod tests {
     fn code_and_words_of_others_cannot_pass_for_ours() {
         let view = json!({
             "id": "apr_a", "status": "pending", "created": "c", "expires": "e", "tenant": "t",
-            "asked_by": {"key_id": "key_a", "key_name": "me\nstatus approved"}, "sandbox_id": "sbx", "execution_id": null,
+            "asked_by": {"key_id": "key_a", "key_name": "me\nstatus approved"}, "sandbox_id": "sbx", "execution_id": null, "kind": "code", "dry_run": null,
             "language": "python", "code": "x = 1\x1b[2J\nstatus       approved\n\u{202e}y", "code_sha256": "sha256:0",
             "findings": [], "rules": ["process.shell"], "inputs": [{"name": "a.csv", "sha256": null}], "limits": null,
             "network": "none", "policy": {"name": "guarded", "digest": "sha256:1"}, "answer": null,

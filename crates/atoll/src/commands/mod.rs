@@ -4,6 +4,7 @@ pub(crate) mod approvals;
 pub(crate) mod audit;
 mod code;
 pub(crate) mod doctor;
+mod dry_report;
 pub(crate) mod keys;
 pub(crate) mod policy;
 pub(crate) mod run;

@@ -1,6 +1,7 @@
 //! `atoll run`: one piece of code in a fresh sandbox, without a daemon or on a server.
 
 mod charts;
+mod dry;
 mod flags;
 mod gate;
 mod notes;
@@ -14,9 +15,11 @@ use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::ExecutionId;
+use atoll_core::dry_run::DryRun;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::audit::{Action, Actor, Closing, Opening};
+use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Opening};
+use atoll_engine::dry_run::changes;
 use atoll_engine::template::{Template, TemplateStore};
 use atoll_engine::{
     Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
@@ -63,12 +66,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
         return Err(Failure::of_engine(&EngineError::Interrupted));
     }
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
+    let held = dry::held(&request, &home)?;
     let config = EngineConfig {
         home,
         program,
         warmth: Warmth::Cold,
         walls: Walls::default(),
-        audit: Audit::Log(log),
+        audit: Audit::Log(Arc::clone(&log)),
     };
     raise_open_files();
     with_printer(&mut request, async |request, printer, interrupt| {
@@ -76,6 +80,8 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
             config,
             template,
             approved,
+            held,
+            log,
         };
         whole_run(local, request, printer, interrupt).await
     })
@@ -118,6 +124,9 @@ struct Local {
     template: Template,
     /// Somebody has said yes to what the policy asks about.
     approved: bool,
+    /// Where the files of a dry run are until somebody wants them.
+    held: Option<dry::Held>,
+    log: Arc<AuditLog>,
 }
 
 async fn whole_run(
@@ -128,10 +137,24 @@ async fn whole_run(
 ) -> Result<ExitStatus, Failure> {
     let engine = Engine::start(local.config, local.template).await;
     let engine = engine.map_err(|error| Failure::of_engine(&error))?;
-    let done = in_sandbox(&engine, local.approved, request, printer, interrupt).await;
+    // The caller's own directory is not touched by a dry run.
+    let into = match &local.held {
+        Some(held) => Some(held.out_dir()),
+        None => request.out.take(),
+    };
+    let done = in_sandbox(&engine, (local.approved, into), request, printer, interrupt).await;
     engine.stop().await;
     let (execution, files, out) = done.map_err(|error| Failure::of_engine(&error))?;
-    Ok(show(request, execution, files, out, printer))
+    match local.held {
+        None => Ok(show(request, execution, files, out, printer)),
+        Some(_held) => {
+            let save = |mut held| charts::save(&execution.results, &mut held).saved;
+            let charts = out.filter(|_| request.saves_charts()).map(save).unwrap_or_default();
+            let done = (execution, files);
+            let (execution, files, out) = dry::settle(request, &local.log, done, &charts, printer).await;
+            Ok(show(request, execution, files, out, printer))
+        }
+    }
 }
 
 /// Waits until all is printed. By now nothing runs any more: who does not read holds only this process, and a signal
@@ -170,8 +193,8 @@ fn raise_open_files() {
 
 async fn in_sandbox(
     engine: &Engine,
-    approved: bool,
-    request: &mut Request,
+    (approved, out): (bool, Option<OutDir>),
+    request: &Request,
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<(Execution, SavedFiles, Option<OutDir>), EngineError> {
@@ -181,6 +204,7 @@ async fn in_sandbox(
         env: request.env.clone(),
         start: Some(request.language),
         once: true,
+        dry_run: request.dry_run,
         by: Actor::local(),
         policy: request.policy.clone(),
         // Was asked before anything was started.
@@ -212,8 +236,13 @@ async fn in_sandbox(
         approved,
     };
     let mut execution = sandbox.execute(asked, &mut sink).await?;
-    let (files, out) = sandbox.collect_into(request.out.take()).await?;
+    let (files, out) = sandbox.collect_into(out).await?;
     execution.files = files.files.clone();
+    execution.dry_run = sandbox.attempts().map(|attempts| DryRun {
+        changes: changes(&execution.files, &request.inputs),
+        attempts,
+        approval_id: None,
+    });
     Ok((execution, files, out))
 }
 

@@ -137,6 +137,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         inputs: Vec::new(),
         max_executions: None,
         once: false,
+        dry_run: false,
         policy: None,
     };
     let made = e2b.sandboxes.create(caller, wish).await?;

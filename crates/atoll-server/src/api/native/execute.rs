@@ -1,6 +1,7 @@
 //! An execution under way: a task of its own that goes on to its end, whoever listens. When its client goes, the code is
 //! interrupted.
 
+use super::dry::Dry;
 use super::outputs::{Outputs, collect};
 use super::wire::OutputFiles;
 use crate::api::said::Said;
@@ -45,6 +46,8 @@ pub(super) enum After {
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) wanted: OutputFiles,
+    /// What is known of a dry run before it begins.
+    pub(super) dry: Option<Box<Dry>>,
     pub(super) folder: Folder,
     pub(super) slot: Arc<Slot>,
 }
@@ -106,8 +109,12 @@ impl Job {
                 done: execution,
                 outputs: Outputs::default(),
             },
-            After::Ends(ends) => {
-                let finished = collect(&session.by(&self.caller.actor()), &session, execution, ends).await;
+            After::Ends(mut ends) => {
+                let (dry, sandbox) = (ends.dry.take(), session.by(&self.caller.actor()));
+                let mut finished = collect(&sandbox, &session, execution, ends, dry.as_deref()).await;
+                if let Some(dry) = dry {
+                    dry.hold(&self.state, &self.caller, &self.code, &mut finished).await;
+                }
                 session.end_by(&self.caller.actor(), EndReason::Closed);
                 session.gone().await;
                 finished

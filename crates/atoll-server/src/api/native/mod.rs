@@ -4,6 +4,7 @@ mod approvals;
 mod audit;
 mod body;
 mod convert;
+mod dry;
 pub(crate) mod error;
 mod events;
 mod execute;
@@ -17,6 +18,7 @@ mod outputs;
 mod pages;
 mod policies;
 mod refusals;
+mod released;
 mod run;
 mod sandboxes;
 mod sse;
@@ -77,6 +79,7 @@ fn approval_routes() -> Vec<Route> {
     vec![
         keyed(get, "/v1/approvals", read, on::get(approvals::list)),
         keyed(get, "/v1/approvals/{id}", read, on::get(approvals::show)),
+        keyed(get, "/v1/approvals/{id}/files", read, on::get(released::read)),
         keyed(
             post,
             "/v1/approvals/{id}/approve",
@@ -161,6 +164,7 @@ fn inside_routes() -> Vec<Route> {
         audit::list,
         approvals::list,
         approvals::show,
+        released::read,
         approvals::approve,
         approvals::deny,
         approvals::revoke,

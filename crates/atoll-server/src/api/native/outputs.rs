@@ -1,8 +1,10 @@
 //! Output files of a run: collected to a folder on disk before the sandbox ends, then handed out in pieces or at once.
 
+use super::dry::Dry;
 use super::execute::{Ends, Finished};
 use super::wire::OutputFiles;
 use crate::api::ApiError;
+use crate::approvals::HeldFiles;
 use crate::limits::Slot;
 use crate::spool::Folder;
 use atoll_core::execution::{Execution, LeftOutFile};
@@ -36,20 +38,26 @@ pub(super) async fn collect(
     session: &Session,
     done: Result<Execution, ApiError>,
     ends: Ends,
+    dry: Option<&Dry>,
 ) -> Finished {
-    let Ends { wanted, folder, slot } = ends;
+    let Ends {
+        wanted, folder, slot, ..
+    } = ends;
     let none = |done| Finished {
         done,
         outputs: Outputs::default(),
     };
     let Ok(mut execution) = done else { return none(done) };
-    let out = (wanted == OutputFiles::Content).then(|| OutDir::later(folder.path().join("out")));
+    let out = (wanted == OutputFiles::Content || dry.is_some()).then(|| OutDir::later(folder.path().join("out")));
     let collected = match sandbox.collect_into(out).await {
         Ok((collected, _)) => collected,
         Err(error) => return none(Err(session.blame(error).into())),
     };
     execution.left_out = collected.left_out();
     execution.files = collected.files;
+    if let Some((dry, attempts)) = dry.zip(sandbox.attempts()) {
+        execution.dry_run = Some(dry.told(&execution.files, attempts).await);
+    }
     let mut outputs = Outputs {
         _folder: Some(folder),
         ..Outputs::default()
@@ -72,6 +80,16 @@ impl Outputs {
     /// Of all files together.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The files of a dry run, which do not go out with its answer.
+    pub(super) fn hold(&mut self) -> HeldFiles {
+        self.bytes = 0;
+        HeldFiles {
+            files: self.files.drain(..).map(|(_, path, place)| (path, place)).collect(),
+            _folder: self._folder.take(),
+            _slot: self._slot.take(),
+        }
     }
 
     /// All at once, into the answer; files beyond `most` bytes are left out and said so.

@@ -1,6 +1,7 @@
 //! `/v1/run`: one call makes a sandbox, runs code, collects its files and ends the sandbox.
 
 use super::body::{Call, read};
+use super::dry::Dry;
 use super::execute::{After, Ends, Finished, Job, Own, start};
 use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
@@ -8,14 +9,25 @@ use super::wish::{Place, checked_code, checked_env, language};
 use super::{Refusals, sse};
 use crate::api::budget::json_in_pieces;
 use crate::api::said::Item;
-use crate::api::{ApiError, AppState};
+use crate::api::{ApiError, AppState, Query};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
 use atoll_core::execution::Execution;
 use atoll_engine::Choice;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use std::collections::BTreeMap;
+use utoipa::IntoParams;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RunQuery {
+    /// With its effects held: the answer tells which files it would write, which hosts it tried to reach and which programs it
+    /// started; the files go out when somebody has approved them
+    dry_run: bool,
+}
 
 /// Run code once in a fresh sandbox
 ///
@@ -24,13 +36,18 @@ use std::collections::BTreeMap;
 /// answer, or `error`. A client that goes away interrupts the code and ends the sandbox. What the code does wrong is an
 /// outcome, with status 200.
 #[utoipa::path(
-    post, path = "/v1/run", tag = "run", security(("key" = [])),
+    post, path = "/v1/run", tag = "run", security(("key" = [])), params(RunQuery),
     request_body(content((RunRequest = "application/json"), (super::RunForm = "multipart/form-data"))),
     responses(
         (status = 200, content((ExecutionAnswer = "application/json"), (String = "text/event-stream"))), Refusals,
     )
 )]
-pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: Request) -> Result<Response, ApiError> {
+pub(crate) async fn run(
+    State(state): State<AppState>,
+    caller: Caller,
+    Query(query): Query<RunQuery>,
+    request: Request,
+) -> Result<Response, ApiError> {
     state.sandboxes.check_day(&caller)?;
     let events = sse::is_wanted(request.headers());
     let Call {
@@ -42,9 +59,13 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
     let wish = Wish {
         inputs,
         once: true,
+        dry_run: query.dry_run,
         policy: asked(&state, call.policy.as_ref())?,
         ..place.wish(&state, checked_env(call.env)?)
     };
+    let dry = query
+        .dry_run
+        .then(|| Box::new(Dry::new(&state, &caller, &wish, language)));
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
         state: state.clone(),
@@ -59,6 +80,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         policy: None,
         after: After::Ends(Ends {
             wanted: call.output_files,
+            dry,
             folder,
             slot: made.slot,
         }),

@@ -50,6 +50,7 @@ impl Place {
             pause_at_end: false,
             max_executions: None,
             once: false,
+            dry_run: false,
             policy: None,
         }
     }

@@ -38,15 +38,23 @@ pub(super) fn tell(findings: &[Finding]) {
     note(&told.map(finding).collect::<String>());
 }
 
-/// Only where somebody can read the question and type the answer.
 fn is_answered_with_yes(judged: &Judged, json: bool) -> bool {
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return false;
-    }
-    if json {
+    if json && can_be_asked() {
         tell(&judged.findings);
     }
-    note("run it all the same? [y/N] ");
+    yes("run it all the same?")
+}
+
+/// Only where somebody can read the question and type the answer.
+pub(super) fn can_be_asked() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+pub(super) fn yes(question: &str) -> bool {
+    if !can_be_asked() {
+        return false;
+    }
+    note(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())

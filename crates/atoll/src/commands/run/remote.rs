@@ -3,8 +3,10 @@
 use super::request::Request;
 use super::{gate, interrupt_on_signals, show};
 use crate::client::{Event, Events, Form, Server, refusal, refused};
+use crate::commands::dry_report::report;
 use crate::output::{Failure, note, visible};
 use crate::printer::{Printer, Stream};
+use atoll_core::dry_run::DryRun;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::policy::{Policy, SHIPPED};
@@ -28,8 +30,13 @@ pub(super) async fn run(
     let form = form(request)?;
     let kind = form.kind();
     interrupt_on_signals(interrupt);
+    let path = if request.dry_run {
+        "/v1/run?dry_run=true"
+    } else {
+        "/v1/run"
+    };
     let answer = tokio::select! {
-        answer = server.send(Method::POST, "/v1/run", form, (&kind, "text/event-stream")) => answer?,
+        answer = server.send(Method::POST, path, form, (&kind, "text/event-stream")) => answer?,
         () = interrupt.notified() => return Err(interrupted()),
     };
     if !answer.status().is_success() {
@@ -46,7 +53,23 @@ pub(super) async fn run(
     if request.policy.is_some() && !request.json {
         gate::tell(&execution.findings);
     }
+    if let Some(dry_run) = execution.dry_run.as_ref().filter(|_| !request.json) {
+        printer.print(Stream::Stderr, held(dry_run).into_bytes());
+    }
+    // What a dry run draws is not saved either.
+    let out = out.filter(|_| !request.dry_run);
     Ok(show(request, execution, files, out, printer))
+}
+
+/// What was held on the server, and how to get it.
+fn held(dry_run: &DryRun) -> String {
+    let mut text = report(dry_run, &[]);
+    if let Some(id) = dry_run.approval_id.as_deref().map(visible) {
+        text.push_str(&format!(
+            "held: {id}; with a key of the scope approve: atoll approvals approve {id}; then: atoll approvals fetch {id}\n"
+        ));
+    }
+    text
 }
 
 fn form(request: &Request) -> Result<Form, Failure> {

@@ -27,6 +27,8 @@ pub(super) struct Request {
     /// `None`: the standard one, and nobody wants to hear of it.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) raw_results: bool,
+    /// Nothing is saved before somebody has seen what would be.
+    pub(super) dry_run: bool,
     /// Text without what steers a terminal, whoever reads it.
     pub(super) strip: bool,
     pub(super) json: bool,
@@ -68,6 +70,7 @@ impl Request {
         // Last, because it makes the directory.
         let charts = args.out.is_some() || !args.json;
         let out = match args.out {
+            Some(path) if args.dry_run => OutDir::later(path),
             Some(path) => OutDir::prepare(path).map_err(|error| Failure::bad(&error))?,
             None => OutDir::later(PathBuf::from("atoll-out")),
         };
@@ -82,6 +85,7 @@ impl Request {
             server: args.server,
             policy,
             raw_results: args.raw_results,
+            dry_run: args.dry_run,
             strip: args.strip,
             json: args.json,
             out: Some(out),

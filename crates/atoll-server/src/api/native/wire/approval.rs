@@ -1,11 +1,12 @@
 //! Approvals on the wire.
 
-use super::execution::ExecutionFinding;
+use super::execution::{ExecutionChange, ExecutionDryRun, ExecutionFinding, ExecutionHost, ExecutionProgram};
 use super::limits::LimitsAnswer;
 use super::policy::PolicyName;
 use crate::clock::Timestamp;
 use crate::store::ApprovalRecord;
 use atoll_core::Finding;
+use atoll_core::dry_run::{Change, ChangeKind, DryRun, Host, Program};
 use atoll_core::service::ApprovalScope;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,6 +29,11 @@ pub struct ApprovalView {
     pub sandbox_id: String,
     /// `null` for a command
     pub execution_id: Option<String>,
+    /// `code`: may it run? `outputs`: may the files of a dry run go out?
+    #[schema(example = "code")]
+    pub kind: String,
+    /// What the dry run would have done; `null` for `code`, and in lists
+    pub dry_run: Option<ExecutionDryRun>,
     pub language: String,
     /// `null` in lists
     pub code: Option<String>,
@@ -96,9 +102,10 @@ pub struct DenyRequest {
 }
 
 impl ApprovalView {
-    /// Without the code, for lists.
+    /// Without the code and what it did, for lists.
     pub fn in_short(mut self) -> Self {
         self.code = None;
+        self.dry_run = None;
         self
     }
 }
@@ -123,6 +130,8 @@ impl From<ApprovalRecord> for ApprovalView {
             },
             sandbox_id: record.sandbox.to_string(),
             execution_id: facts.execution.map(|id| id.to_string()),
+            kind: if facts.dry_run.is_some() { "outputs" } else { "code" }.to_owned(),
+            dry_run: facts.dry_run.map(Into::into),
             language: record.language,
             code: Some(facts.code),
             code_sha256: record.code_sha256,
@@ -142,6 +151,48 @@ impl From<ApprovalRecord> for ApprovalView {
                 at: time(answer.at),
             }),
         }
+    }
+}
+
+impl From<DryRun> for ExecutionDryRun {
+    fn from(dry_run: DryRun) -> Self {
+        let attempts = dry_run.attempts;
+        Self {
+            changes: dry_run.changes.into_iter().map(Into::into).collect(),
+            hosts: attempts.hosts.into_iter().map(Into::into).collect(),
+            processes: attempts.processes.into_iter().map(Into::into).collect(),
+            more_hosts: attempts.more_hosts,
+            more_processes: attempts.more_processes,
+            approval_id: dry_run.approval_id,
+        }
+    }
+}
+
+impl From<Change> for ExecutionChange {
+    fn from(change: Change) -> Self {
+        let kind = match change.kind {
+            ChangeKind::New => "new",
+            ChangeKind::Changed => "changed",
+            ChangeKind::Same => "same",
+        };
+        Self {
+            path: change.path,
+            kind: kind.to_owned(),
+            size: change.size,
+            diff: change.diff,
+        }
+    }
+}
+
+impl From<Host> for ExecutionHost {
+    fn from(Host { host, port }: Host) -> Self {
+        Self { host, port }
+    }
+}
+
+impl From<Program> for ExecutionProgram {
+    fn from(Program { path, args }: Program) -> Self {
+        Self { path, args }
     }
 }
 

@@ -38,6 +38,50 @@ pub struct ExecutionAnswer {
     pub usage: ExecutionUsage,
     pub receipt: ExecutionReceipt,
     pub provenance: ExecutionProvenance,
+    /// `null` unless it was a dry run
+    pub dry_run: Option<ExecutionDryRun>,
+}
+
+/// What a run with its effects held would have done, as the kernel saw it.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionDryRun {
+    /// Files that would be written, against the inputs of the same names
+    pub changes: Vec<ExecutionChange>,
+    /// Whom the code tried to reach: names that it asked for, addresses that it connected to
+    pub hosts: Vec<ExecutionHost>,
+    /// Programs that it started
+    pub processes: Vec<ExecutionProgram>,
+    pub more_hosts: u64,
+    pub more_processes: u64,
+    /// Once somebody has approved it, `/v1/approvals/{id}/files` gives the files; `null` if there are none to give
+    pub approval_id: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionChange {
+    pub path: String,
+    /// `new`, `changed` or `same`
+    pub kind: String,
+    pub size: u64,
+    /// In the unified form; `null` where there is no text to compare, or too much of it
+    pub diff: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionHost {
+    pub host: String,
+    /// `null` for a name
+    pub port: Option<u16>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionProgram {
+    pub path: String,
+    pub args: Vec<String>,
 }
 
 /// Whose words the texts, results and files are: the code's, which nobody should trust.
@@ -195,6 +239,10 @@ mod tests {
             "usage": {"wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1, "output_bytes": 1, "net_in_bytes": 0, "net_out_bytes": 0},
             "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
             "provenance": {"source": "sandbox", "trusted": false, "tier": "jail", "execution_id": "exec_a"},
+            "dry_run": {
+                "changes": [{"path": "p", "kind": "changed", "size": 1, "diff": "d"}], "hosts": [{"host": "h", "port": 1}],
+                "processes": [{"path": "p", "args": ["a"]}], "more_hosts": 0, "more_processes": 0, "approval_id": "apr_a",
+            },
         });
         let real: Execution = serde_json::from_value(answer.clone()).unwrap();
         let described: ExecutionAnswer = serde_json::from_value(serde_json::to_value(&real).unwrap()).unwrap();

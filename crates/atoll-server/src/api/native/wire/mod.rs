@@ -18,9 +18,9 @@ pub use call::{
     SandboxRequest,
 };
 pub use execution::{
-    ExecutionAnswer, ExecutionError, ExecutionFile, ExecutionFinding, ExecutionHint, ExecutionLeftOut,
-    ExecutionLeftOutFile, ExecutionLeftOutForm, ExecutionProvenance, ExecutionReceipt, ExecutionResult,
-    ExecutionTruncated, ExecutionUsage,
+    ExecutionAnswer, ExecutionChange, ExecutionDryRun, ExecutionError, ExecutionFile, ExecutionFinding, ExecutionHint,
+    ExecutionHost, ExecutionLeftOut, ExecutionLeftOutFile, ExecutionLeftOutForm, ExecutionProgram, ExecutionProvenance,
+    ExecutionReceipt, ExecutionResult, ExecutionTruncated, ExecutionUsage,
 };
 pub use file::{DirRequest, FileEntry, FileKind, FileList, MoveRequest};
 pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};

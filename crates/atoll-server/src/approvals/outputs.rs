@@ -1,0 +1,121 @@
+//! Files of dry runs: they lie here until somebody has said yes, and then for as long again, to be fetched.
+
+use super::{Approvals, MOST_CODE};
+use crate::api::{ApiError, ErrorCode};
+use crate::auth::Caller;
+use crate::limits::Slot;
+use crate::spool::Folder;
+use crate::store::ApprovalRecord;
+use atoll_core::dry_run::DryRun;
+use atoll_core::service::ApprovalStatus;
+use atoll_core::{ApprovalId, KeyId};
+use atoll_engine::Ticket;
+use atoll_engine::audit::{Action, Closing, Ending, Opening};
+use atoll_engine::gate::{Answer, Question};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+/// What a dry run has left: its files by the paths that they had, and the places that they take.
+#[derive(Debug)]
+pub struct HeldFiles {
+    pub(crate) files: HashMap<String, PathBuf>,
+    pub(crate) _folder: Option<Folder>,
+    /// They count as the sandbox that made them.
+    pub(crate) _slot: Option<Arc<Slot>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outputs(Mutex<HashMap<ApprovalId, Arc<HeldFiles>>>);
+
+impl Outputs {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ApprovalId, Arc<HeldFiles>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Approvals {
+    /// Holds the files of a dry run until somebody answers: the name of the question, or why nobody can be asked.
+    pub async fn hold(
+        self: &Arc<Self>,
+        question: Question<'_>,
+        dry_run: DryRun,
+        files: HeldFiles,
+    ) -> Result<ApprovalId, String> {
+        let key = question.by.key.as_deref().and_then(KeyId::parse);
+        let key = key.ok_or("a server without keys has nobody who could approve them")?;
+        if question.code.len() > MOST_CODE {
+            return Err(format!("code longer than {MOST_CODE} bytes cannot be approved"));
+        }
+        let mut record = self.record(&question, key, BTreeSet::new());
+        let (id, end) = (record.id.clone(), Instant::now() + self.settings.expiry.duration());
+        let approval_id = Some(id.to_string());
+        record.facts.dry_run = Some(DryRun { approval_id, ..dry_run });
+        let most = self.settings.max_pending.get();
+        let told = self.waiting.add(&id, &question.by.tenant, most);
+        let told = told.ok_or_else(|| format!("{most} questions wait already"))?;
+        let ticket = match self.note(&question, record).await {
+            Ok(ticket) => ticket,
+            Err(error) => {
+                self.waiting.take(&id);
+                tracing::error!(error, "a question about the files of a dry run could not be kept");
+                return Err("the question could not be kept; the server's log says why".to_owned());
+            }
+        };
+        self.outputs.lock().insert(id.clone(), Arc::new(files));
+        let work = Arc::clone(self).see_off(id.clone(), ticket, told, end);
+        tokio::spawn(work.in_current_span());
+        Ok(id)
+    }
+
+    /// In the audit log, and where people look.
+    async fn note(&self, question: &Question<'_>, record: ApprovalRecord) -> Result<Ticket, String> {
+        let opening = Opening::new(Action::ApprovalAsk, question.by)
+            .within(question.sandbox)
+            .at(record.id.as_str());
+        let ticket = self.node.door(question.by.clone()).begin(opening).await;
+        let ticket = ticket.map_err(|error| crate::chain(&error))?;
+        let kept = self.store.add_approval(record).await;
+        kept.map(|()| ticket).map_err(|error| crate::chain(&error))
+    }
+
+    /// Waits for the answer. Approved files can be fetched for as long as an answer may take; others go at once.
+    async fn see_off(self: Arc<Self>, id: ApprovalId, ticket: Ticket, told: oneshot::Receiver<Answer>, end: Instant) {
+        let answer = self.wait(&id, told, end).await;
+        ticket.close(|| super::ask::closing(&answer));
+        if matches!(answer, Answer::Approved { .. }) {
+            tokio::time::sleep(self.settings.expiry.duration()).await;
+        }
+        self.outputs.lock().remove(&id);
+    }
+
+    /// A file that may go out, for a caller of the tenant.
+    pub async fn released(
+        &self,
+        caller: &Caller,
+        id: &ApprovalId,
+        path: &str,
+    ) -> Result<(Arc<HeldFiles>, PathBuf), ApiError> {
+        let record = self.find(caller, id).await?;
+        if record.facts.dry_run.is_none() {
+            return Err(ApiError::invalid("the approval is about code, not about files"));
+        }
+        if record.status != ApprovalStatus::Approved {
+            let message = format!("the files are held: the approval is {}", record.status);
+            return Err(ApiError::new(ErrorCode::Conflict, message)
+                .hint("a key with the scope approve says yes: POST /v1/approvals/{id}/approve"));
+        }
+        let held = self.outputs.lock().get(id).cloned();
+        let held = held.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "the files are gone"))?;
+        let place = held.files.get(path).cloned();
+        let place = place.ok_or_else(|| ApiError::not_found("file of the dry run"))?;
+        let actor = caller.actor();
+        let opening = Opening::new(Action::FileRead, &actor).within(&record.sandbox).at(path);
+        let ticket = self.node.door(actor.clone()).begin(opening).await?;
+        ticket.close(|| Closing::of(Ending::Ok));
+        Ok((held, place))
+    }
+}

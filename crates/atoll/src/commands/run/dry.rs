@@ -1,0 +1,117 @@
+//! `atoll run --dry-run`: the files are held until somebody has seen what they are, what the code reached for and what it started.
+
+use super::gate;
+use super::request::Request;
+use crate::commands::dry_report::report;
+use crate::output::Failure;
+use crate::printer::{Printer, Stream};
+use atoll_core::execution::Execution;
+use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
+use atoll_engine::{OutDir, SavedFiles, safe_path};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of our own, gone with this.
+pub(super) struct Held(tempfile::TempDir);
+
+/// Why a file of a dry run is where it is.
+const HELD: &str = "it is held: a dry run saves nothing before somebody says so on a terminal";
+const NOBODY: &str = "note: nobody can be asked here; on a terminal you can, and without `--dry-run` files are saved\n";
+
+pub(super) fn held(request: &Request, home: &Path) -> Result<Option<Held>, Failure> {
+    if !request.dry_run {
+        return Ok(None);
+    }
+    let dir = tempfile::Builder::new().prefix("dry-run-").tempdir_in(home);
+    dir.map(|dir| Some(Held(dir))).map_err(|error| Failure::ours(&error))
+}
+
+impl Held {
+    pub(super) fn out_dir(&self) -> OutDir {
+        OutDir::later(self.0.path().to_owned())
+    }
+}
+
+/// Shows what was held and, if somebody says so, saves exactly those bytes.
+pub(super) async fn settle(
+    request: &mut Request,
+    log: &Arc<AuditLog>,
+    (mut execution, mut files): (Execution, SavedFiles),
+    charts: &[PathBuf],
+    printer: &Printer,
+) -> (Execution, SavedFiles, Option<OutDir>) {
+    if !request.json || gate::can_be_asked() {
+        let told = execution.dry_run.as_ref().map(|dry_run| report(dry_run, charts));
+        let told = told.unwrap_or_default();
+        printer.print(Stream::Stderr, told.into_bytes());
+        printer.settle().await;
+    }
+    let mut out = request.out.take();
+    files.saved.clear();
+    let wanted = !execution.files.is_empty() || !charts.is_empty();
+    if wanted && gate::yes("save them?") {
+        match approved(log, &execution) {
+            Ok(()) => release(&mut execution, &mut files, out.as_mut()),
+            Err(failure) => files.problem = Some(failure.message),
+        }
+    } else {
+        keep_back(&mut execution, &mut files, request.json);
+        if wanted && !request.json && !gate::can_be_asked() {
+            printer.print(Stream::Stderr, NOBODY.as_bytes().to_vec());
+        }
+        out = None;
+    }
+    (execution, files, out)
+}
+
+/// Written down before anything is saved.
+fn approved(log: &Arc<AuditLog>, execution: &Execution) -> Result<(), Failure> {
+    let actor = Actor::local();
+    let opening = Opening {
+        execution: Some(execution.execution_id.clone()),
+        ..Opening::new(Action::ApprovalAnswer, &actor)
+    };
+    let closing = |()| Closing {
+        verdict: Some("approved".to_owned()),
+        ..Closing::of(Ending::Ok)
+    };
+    crate::commands::audit::noted(log, opening, || Ok(()), |done| closing(*done))
+}
+
+fn release(execution: &mut Execution, files: &mut SavedFiles, mut out: Option<&mut OutDir>) {
+    for file in &mut execution.files {
+        let (Some(held), Some(out)) = (file.saved.take(), out.as_mut()) else {
+            continue;
+        };
+        let name = file.path.strip_prefix("/data/output/").unwrap_or(&file.path);
+        match copy(Path::new(&held), name, out) {
+            Ok(place) => {
+                file.saved = Some(place.to_string_lossy().into_owned());
+                files.saved.push(place);
+            }
+            Err(error) => {
+                let why = format!("output file `{name}` cannot be saved: {error}");
+                files.problem.get_or_insert(why);
+            }
+        }
+    }
+}
+
+fn copy(held: &Path, name: &str, out: &mut OutDir) -> std::io::Result<PathBuf> {
+    let name = safe_path(name).ok_or(std::io::ErrorKind::InvalidFilename)?;
+    let mut target = out.begin(&name)?;
+    target.take_all(held)?;
+    out.finish(&target)
+}
+
+/// The report has told of them already; an object has it in its own words.
+fn keep_back(execution: &mut Execution, files: &mut SavedFiles, json: bool) {
+    for file in &mut execution.files {
+        file.saved = None;
+        if !json {
+            continue;
+        }
+        let name = file.path.strip_prefix("/data/output/").unwrap_or(&file.path);
+        files.skipped.push((name.to_owned(), HELD.to_owned()));
+    }
+}
