@@ -15,3 +15,4 @@ mod quotas;
 mod remote;
 mod run;
 mod streams;
+mod webhook;
