@@ -19,6 +19,7 @@ mod policies;
 mod refusals;
 mod run;
 mod sandboxes;
+mod sheet;
 mod sse;
 mod templates;
 mod wire;

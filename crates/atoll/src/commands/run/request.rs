@@ -27,6 +27,8 @@ pub(super) struct Request {
     /// `None`: the standard one, and nobody wants to hear of it.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) raw_results: bool,
+    /// Saved CSV files are for a spreadsheet.
+    pub(super) csv_safe: bool,
     /// Text without what steers a terminal, whoever reads it.
     pub(super) strip: bool,
     pub(super) json: bool,
@@ -82,6 +84,7 @@ impl Request {
             server: args.server,
             policy,
             raw_results: args.raw_results,
+            csv_safe: args.csv_safe,
             strip: args.strip,
             json: args.json,
             out: Some(out),
