@@ -11,6 +11,7 @@ use atoll_core::{Language, Verdict};
 use atoll_engine::code_policy::review;
 use atoll_engine::policy::Policy;
 use atoll_guard::image::{Kind, check};
+use atoll_guard::spreadsheet::Spreadsheet;
 use atoll_guard::terminal::{How, Terminal};
 use atoll_guard::{html, markdown, svg};
 use atoll_jail::cgroup::{Layout, StatKind, read_stat};
@@ -73,6 +74,7 @@ pub const TARGETS: &[Target] = &[
             b"h<style>.dataframe { color: red } @import '//h'</style><b><i><p>x<svg><title><img src=//h>",
             b"m# a\n\n![x](//h) [y][r] <https://h> `c` <img src=//h>\n\n[r]: //h 'z'\n\n| a |\n|---|\n| ![b](//h) |\n",
             b"s<svg xmlns=\"http://www.w3.org/2000/svg\"><style>*{fill:url(#a)}</style><g id=\"a\"><use href=\"#b\"/></g>&amp;</svg>",
+            b"c\xef\xbb\xbfa;b\n=1;\"-1,5\"\r\n\" @x\n+A1\";\xef\xbc\x9d1|-2e5%\t--\n",
             b"t\x1b]52;c;x\x07\xe2\x80\xae a 1%\r a 2%\r\nb\xf3\xa0\x81\xa7",
             b"i\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0sum.\0\0\0\0IENDsum.tail",
             b"iGIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;",
@@ -256,6 +258,7 @@ pub fn guard(data: &[u8]) {
         b'm' => markdown::clean,
         b's' => svg::clean,
         b't' => return on_a_terminal(bytes),
+        b'c' => return in_a_spreadsheet(bytes),
         _ => return image(bytes),
     };
     let Ok(once) = cleaner(&text) else { return };
@@ -274,6 +277,19 @@ fn on_a_terminal(bytes: &[u8]) {
             "{shown:?}"
         );
     }
+}
+
+fn in_a_spreadsheet(bytes: &[u8]) {
+    let whole = |bytes: &[u8]| {
+        let mut sheet = Spreadsheet::default();
+        let mut written = sheet.pass(bytes);
+        written.extend(sheet.end());
+        written
+    };
+    let once = whole(bytes);
+    assert!(once.len() <= 2 * bytes.len(), "{} bytes", once.len());
+    // What was put in does not move the end of what the delimiter is looked for in.
+    assert!(bytes.len() > 8 << 10 || whole(&once) == once, "{once:?}");
 }
 
 fn image(bytes: &[u8]) {

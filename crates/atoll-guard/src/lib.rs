@@ -12,6 +12,7 @@ mod latex;
 pub mod markdown;
 mod plotly;
 mod result;
+pub mod spreadsheet;
 pub mod svg;
 pub mod terminal;
 

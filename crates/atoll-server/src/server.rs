@@ -4,6 +4,7 @@ use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
 use crate::api::{self, AppState, state::Shared};
 use crate::approvals::Approvals;
+use crate::approvals::webhook::{self, Post, WebhookError};
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
@@ -52,6 +53,8 @@ pub enum ServerError {
     #[error(transparent)]
     Policies(#[from] PoliciesError),
     #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    #[error(transparent)]
     Audit(#[from] AuditError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -78,6 +81,7 @@ impl Server {
         let templates = TemplateStore::new(home.to_owned());
         templates.show(&settings.template).map_err(ServerError::Template)?;
         let policies = Policies::load(&settings.policy)?;
+        let post = webhook::open(&settings.approval)?;
         let path = Store::path(home);
         let opened = tokio::task::spawn_blocking(move || Store::open(&path)).await;
         let store = opened.map_err(|_| StoreError::Stopped)??;
@@ -105,7 +109,7 @@ impl Server {
             false => first_key::make(&store, home, &log).await?,
         };
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
-        let state = share(settings, policies, store, address, node).await?;
+        let state = share(settings, policies, post, store, address, node).await?;
         Ok(Self {
             state,
             first_key,
@@ -179,6 +183,7 @@ impl Server {
 pub(crate) async fn share(
     settings: Settings,
     policies: Policies,
+    post: Option<Post>,
     store: Store,
     address: SocketAddr,
     node: Arc<Node>,
@@ -189,7 +194,7 @@ pub(crate) async fn share(
     let metrics = Metrics::default();
     let spool = Spool::new(node.home());
     let policies = Arc::new(policies);
-    let approvals = Approvals::new(Arc::clone(&node), store.clone(), settings.approval.clone());
+    let approvals = Approvals::new(Arc::clone(&node), store.clone(), settings.approval.clone(), post);
     let sandboxes = Sandboxes::new(
         node,
         store.clone(),

@@ -110,6 +110,9 @@ pub(crate) struct RunArgs {
     /// Where charts and files are saved [default: ./atoll-out if there are any; with --json the files only]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Save .csv and .tsv files so that a spreadsheet takes nothing in them for a formula
+    #[arg(long)]
+    pub(crate) csv_safe: bool,
     /// Environment variable for the code; can be repeated
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,

@@ -177,3 +177,21 @@ def test_a_command_that_meets_a_limit_says_which(sandbox):
         sandbox.commands.run("python many.py")
     assert "note: refused: another process or thread (processes: " in full.value.stderr
     assert sandbox.commands.run("echo fine").stderr == ""
+
+
+HOSTILE = """
+display({"text/html": "<b>b</b><img src=//leak.example><script>x()</script>", "text/markdown": "![m](https://leak.example)",
+         "image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg'><script>x()</script></svg>", "application/javascript": "x()"}, raw=True)
+"""
+
+
+def test_results_are_cleaned_unless_the_sandbox_says_otherwise(sandbox):
+    run = sandbox.run_code(HOSTILE)
+    result = run.results[0]
+    assert result.html == "<b>b</b>[image: ] (//leak.example)"
+    assert result.markdown == r"\[image: m\] `https://leak.example`"
+    assert "script" not in result.svg and result.javascript is None
+    assert "application/javascript" in "".join(run.logs.stderr)
+    with Sandbox.create(metadata={"atoll.raw_results": "true"}) as raw:
+        result = raw.run_code(HOSTILE).results[0]
+        assert "<script>" in result.html and result.javascript == "x()"

@@ -132,3 +132,59 @@ fn a_terminal_is_shown_what_would_steer_it_and_a_pipe_gets_the_bytes() -> Result
     assert_eq!(both.code, Some(2), "an object is exact: {both:?}");
     Ok(())
 }
+
+#[test]
+fn csv_for_a_spreadsheet_is_asked_for() -> Result<()> {
+    let code =
+        "open('/data/output/a.csv', 'w').write('a,b\\n=1+1,-1.5\\n')\nopen('/data/output/b.txt', 'w').write('=1')";
+    let saved = |args: &[&str]| -> Result<(String, String)> {
+        let dir = tempfile::tempdir()?;
+        let ran = run_command(
+            atoll()
+                .args(["run", "--template", "python-min", "-c", code])
+                .args(args)
+                .current_dir(dir.path()),
+        )?;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let read = |name: &str| std::fs::read_to_string(dir.path().join("atoll-out").join(name));
+        Ok((read("a.csv")?, read("b.txt")?))
+    };
+    assert_eq!(saved(&[])?, ("a,b\n=1+1,-1.5\n".to_owned(), "=1".to_owned()));
+    assert_eq!(
+        saved(&["--csv-safe"])?,
+        ("a,b\n'=1+1,-1.5\n".to_owned(), "=1".to_owned())
+    );
+    Ok(())
+}
+
+#[test]
+fn a_table_that_cannot_be_made_safe_is_not_left_behind() -> Result<()> {
+    let code = "open('/data/output/wide.csv', 'w', encoding='utf-16').write('=1')\nopen('/data/output/a.TSV', 'w').write('@x')";
+    let dir = tempfile::tempdir()?;
+    let mut command = atoll();
+    command.args(["run", "--template", "python-min", "--csv-safe", "-c", code]);
+    let ran = run_command(command.current_dir(dir.path()))?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("not saved: wide.csv: it cannot be made safe for a spreadsheet: it is not text"),
+        "{ran:?}"
+    );
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir.path().join("atoll-out"))? {
+        names.push(entry?.file_name());
+    }
+    assert_eq!(names, ["a.TSV"]);
+    assert_eq!(std::fs::read_to_string(dir.path().join("atoll-out/a.TSV"))?, "'@x");
+
+    let ran = run_command(command.arg("--json"))?;
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout)?;
+    assert_eq!(told["left_out"]["files"][0]["path"], "/data/output/wide.csv", "{told}");
+    let saved = |name: &str| {
+        let all = told["files"].as_array().into_iter().flatten();
+        let mut with = all.filter(|file| file["path"] == format!("/data/output/{name}"));
+        with.next().map(|file| file["saved"].is_string())
+    };
+    assert_eq!((saved("wide.csv"), saved("a.TSV")), (Some(false), Some(true)), "{told}");
+    Ok(())
+}

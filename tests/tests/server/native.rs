@@ -16,3 +16,4 @@ mod quotas;
 mod remote;
 mod run;
 mod streams;
+mod webhook;

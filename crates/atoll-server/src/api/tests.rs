@@ -50,7 +50,7 @@ impl World {
         ));
         let address = SocketAddr::from(([127, 0, 0, 1], 7070));
         let policies = Policies::load(&settings.policy).unwrap();
-        let state = share(settings, policies, store, address, node).await.unwrap();
+        let state = share(settings, policies, None, store, address, node).await.unwrap();
         Self { state, _dir: dir }
     }
 

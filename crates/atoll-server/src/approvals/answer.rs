@@ -1,6 +1,7 @@
 //! Answers: who may give one, that there is only one, and that it is written down before anything runs because of it.
 
 use super::Approvals;
+use super::webhook::Event;
 use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
@@ -113,6 +114,7 @@ impl Approvals {
             self.granted.add(&record.sandbox, &record.id, record.facts.rules, &by);
         }
         ticket.close(|| closing(&decision, &by));
+        self.tell_outside(Event::Answered, &record.tenant, &record.id);
         held.tell(match decision {
             Decision::Approve(_) => Answer::Approved { by },
             Decision::Deny(reason) => Answer::Denied { by, reason },

@@ -2,6 +2,7 @@
 //! know any more.
 
 use super::Approvals;
+use super::webhook::Event;
 use crate::api::native::LimitsAnswer;
 use crate::clock::Timestamp;
 use crate::store::{ApprovalFacts, ApprovalInput, ApprovalRecord};
@@ -26,6 +27,7 @@ impl Approver for Approvals {
 /// Takes a question back when nobody waits for its answer any more.
 struct Waits<'a> {
     approvals: &'a Approvals,
+    tenant: &'a str,
     id: &'a ApprovalId,
 }
 
@@ -33,6 +35,7 @@ impl Drop for Waits<'_> {
     fn drop(&mut self) {
         if self.approvals.waiting.take(self.id).is_some() {
             self.approvals.store.cancel_approval(self.id.clone());
+            self.approvals.tell_outside(Event::Cancelled, self.tenant, self.id);
         }
     }
 }
@@ -63,6 +66,7 @@ impl Approvals {
         };
         let waits = Waits {
             approvals: self,
+            tenant: &question.by.tenant,
             id: &id,
         };
         let mut opening = Opening::new(Action::ApprovalAsk, question.by)
@@ -77,8 +81,12 @@ impl Approvals {
             return Ok(Answer::Nobody(Some(why)));
         }
         tracing::info!(approval = %id, tenant = question.by.tenant, sandbox = %question.sandbox, "an approval is asked for");
+        self.tell_outside(Event::Asked, &question.by.tenant, &id);
         held(id.as_str());
         let answer = self.wait(&id, told, began + self.settings.expiry.duration()).await;
+        if answer == Answer::Expired {
+            self.tell_outside(Event::Expired, &question.by.tenant, &id);
+        }
         drop(waits);
         ticket.close(|| closing(&answer));
         Ok(answer)

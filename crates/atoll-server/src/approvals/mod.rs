@@ -8,6 +8,7 @@ mod ask;
 mod granted;
 mod outputs;
 mod waiting;
+pub mod webhook;
 
 pub use answer::Decision;
 pub use ask::MOST_CODE;
@@ -15,12 +16,13 @@ pub use outputs::HeldFiles;
 
 use crate::config::ApprovalSettings;
 use crate::store::Store;
-use atoll_core::SandboxId;
+use atoll_core::{ApprovalId, SandboxId};
 use atoll_engine::Node;
 use granted::Granted;
 use outputs::Outputs;
 use std::sync::Arc;
 use waiting::Waiting;
+use webhook::{Event, Letters, Post};
 
 #[derive(Debug)]
 pub struct Approvals {
@@ -30,10 +32,13 @@ pub struct Approvals {
     waiting: Waiting,
     granted: Granted,
     outputs: Outputs,
+    letters: Option<Letters>,
 }
 
 impl Approvals {
-    pub fn new(node: Arc<Node>, store: Store, settings: ApprovalSettings) -> Arc<Self> {
+    /// With a webhook, begins the task that writes to it.
+    pub fn new(node: Arc<Node>, store: Store, settings: ApprovalSettings, post: Option<Post>) -> Arc<Self> {
+        let letters = post.map(|post| Letters::start(post, store.clone()));
         Arc::new(Self {
             node,
             store,
@@ -41,7 +46,15 @@ impl Approvals {
             waiting: Waiting::default(),
             granted: Granted::default(),
             outputs: Outputs::default(),
+            letters,
         })
+    }
+
+    /// Tells the webhook, if there is one, and waits for nothing.
+    fn tell_outside(&self, event: Event, tenant: &str, id: &ApprovalId) {
+        if let Some(letters) = &self.letters {
+            letters.add(event, tenant, id);
+        }
     }
 
     /// Forgets what was granted for the lives of sandboxes that are over.

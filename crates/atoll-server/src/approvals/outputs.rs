@@ -1,5 +1,6 @@
 //! Files of dry runs: they lie here until somebody has said yes, and then for as long again, to be fetched.
 
+use super::webhook::Event;
 use super::{Approvals, MOST_CODE};
 use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
@@ -66,7 +67,9 @@ impl Approvals {
             }
         };
         self.outputs.lock().insert(id.clone(), Arc::new(files));
-        let work = Arc::clone(self).see_off(id.clone(), ticket, told, end);
+        self.tell_outside(Event::Asked, &question.by.tenant, &id);
+        let whose = (question.by.tenant.clone(), id.clone());
+        let work = Arc::clone(self).see_off(whose, ticket, told, end);
         tokio::spawn(work.in_current_span());
         Ok(id)
     }
@@ -83,8 +86,17 @@ impl Approvals {
     }
 
     /// Waits for the answer. Approved files can be fetched for as long as an answer may take; others go at once.
-    async fn see_off(self: Arc<Self>, id: ApprovalId, ticket: Ticket, told: oneshot::Receiver<Answer>, end: Instant) {
+    async fn see_off(
+        self: Arc<Self>,
+        (tenant, id): (String, ApprovalId),
+        ticket: Ticket,
+        told: oneshot::Receiver<Answer>,
+        end: Instant,
+    ) {
         let answer = self.wait(&id, told, end).await;
+        if matches!(answer, Answer::Expired) {
+            self.tell_outside(Event::Expired, &tenant, &id);
+        }
         ticket.close(|| super::ask::closing(&answer));
         if matches!(answer, Answer::Approved { .. }) {
             tokio::time::sleep(self.settings.expiry.duration()).await;

@@ -9,12 +9,14 @@ mod print;
 mod resolve;
 mod table;
 mod value;
+mod webhook;
 
 pub use print::print;
 pub use resolve::{Environment, Resolved, Source, Sources, resolve, resolve_audit};
 pub use table::{SETTINGS, Setting};
 pub(crate) use value::split_port;
 pub use value::{Domain, HostPattern, WebOrigin};
+pub use webhook::WebhookUrl;
 
 use atoll_core::ProfileName;
 use atoll_core::service::*;
@@ -91,6 +93,9 @@ pub struct ApprovalSettings {
     pub expiry: ApprovalMillis,
     /// Of one tenant.
     pub max_pending: PendingCount,
+    pub webhook_url: Option<WebhookUrl>,
+    /// Has the secret that signs.
+    pub webhook_secret_file: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +183,8 @@ impl Default for Settings {
                 mode: ApprovalMode::Wait,
                 expiry: ApprovalMillis::known(300_000),
                 max_pending: PendingCount::known(100),
+                webhook_url: None,
+                webhook_secret_file: None,
             },
             log: LogSettings {
                 format: LogFormat::Text,

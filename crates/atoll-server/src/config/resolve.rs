@@ -181,6 +181,9 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
         ));
     }
     check_audit(&settings.audit)?;
+    if settings.approval.webhook_url.is_some() && settings.approval.webhook_secret_file.is_none() {
+        return refuse("approval.webhook_url needs approval.webhook_secret_file".to_owned());
+    }
     if lifetime.idle > lifetime.hard {
         return refuse(format!(
             "lifetime.idle ({}) is above lifetime.hard ({})",

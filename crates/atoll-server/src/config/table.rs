@@ -110,7 +110,7 @@ fn put_word(place: &mut String, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A directory, from the root.
+/// A file or a directory, from the root.
 fn put_path(place: &mut Option<String>, text: &str) -> Result<(), String> {
     *place = match text {
         "none" => None,
@@ -194,6 +194,8 @@ settings! {
     "approval.mode", Text, "What becomes of code that a policy asks about: wait for an answer, or refuse at once", |s| s.approval.mode, put, show;
     "approval.expiry", Number, "Time after which a question that nobody has answered is answered with no", |s| s.approval.expiry, put, show_tight;
     "approval.max_pending", Number, "Questions of one tenant that wait at the same time", |s| s.approval.max_pending, put, show;
+    "approval.webhook_url", Optional, "Where questions and what became of them are told, by signed POST requests over http or https; only its host is ever shown", |s| s.approval.webhook_url, put_optional, show_option;
+    "approval.webhook_secret_file", Optional, "File with the secret that signs them", |s| s.approval.webhook_secret_file, put_path, show_path;
     "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
     "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
     "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory", |s| s.audit.dir, put_path, show_path;

@@ -104,6 +104,7 @@ fn values_must_fit_together() {
     assert!(refusal("[pool]\nmin = 5\nmax = 4").contains("above pool.max"));
     assert!(refusal("[lifetime]\nidle = \"2h\"\nhard = \"1h\"").contains("above lifetime.hard"));
     assert!(refusal("listen = \"127.0.0.1:7071\"").contains("both"));
+    assert!(refusal("[approval]\nwebhook_url = \"http://a.test/\"").contains("needs approval.webhook_secret_file"));
 }
 
 #[test]
@@ -133,6 +134,27 @@ fn what_is_printed_can_be_read_again() {
         "{printed}"
     );
     assert_eq!(from_file(&printed).unwrap().settings, resolved.settings, "{printed}");
+}
+
+#[test]
+fn the_path_of_a_webhook_is_neither_printed_nor_told_in_errors() {
+    let with = |url: &str| format!("[approval]\nwebhook_url = \"{url}\"\nwebhook_secret_file = \"/a/file\"");
+    let resolved = from_file(&with("https://a.test:8443/hush")).unwrap();
+    let printed = print(&resolved);
+    assert!(
+        printed.contains("\"https://a.test:8443/…\"") && !printed.contains("hush"),
+        "{printed}"
+    );
+    assert!(!format!("{:?}", resolved.settings).contains("hush"));
+    for bad in ["https://u:hush@a.test/", "gopher://a.test/hush", "hush"] {
+        let why = refusal(&with(bad));
+        assert!(
+            why.contains("approval.webhook_url") && !why.contains("hush"),
+            "{bad}: {why}"
+        );
+    }
+    // What was printed is not taken for the address itself.
+    assert!(from_file(&printed).is_err());
 }
 
 #[test]

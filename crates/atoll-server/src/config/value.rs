@@ -134,7 +134,7 @@ pub(crate) fn split_port(text: &str) -> Result<(String, Option<u16>), String> {
     Ok((name.to_ascii_lowercase(), port))
 }
 
-fn is_host_name(name: &str) -> bool {
+pub(super) fn is_host_name(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && label
@@ -144,7 +144,7 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-fn is_bracketed(name: &str) -> bool {
+pub(super) fn is_bracketed(name: &str) -> bool {
     let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     inner.is_some_and(|inner| inner.parse::<std::net::Ipv6Addr>().is_ok())
 }

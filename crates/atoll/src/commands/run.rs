@@ -7,6 +7,7 @@ mod gate;
 mod notes;
 mod remote;
 mod request;
+mod sheets;
 mod shown;
 
 use super::{audit, template, usable_home};
@@ -276,6 +277,9 @@ fn show(
         saved.extend(charts.saved);
         files.skipped.extend(charts.skipped);
         files.problem = files.problem.take().or(charts.problem);
+    }
+    if request.csv_safe {
+        sheets::make_safe(&mut execution, &mut files);
     }
     saved.append(&mut files.saved);
     execution.left_out = files.left_out();

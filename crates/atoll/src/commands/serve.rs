@@ -124,7 +124,8 @@ fn fail(error: &ServerError) -> Failure {
         ServerError::Running { .. }
         | ServerError::Listen { .. }
         | ServerError::Template(_)
-        | ServerError::Policies(_) => Failure::bad(error),
+        | ServerError::Policies(_)
+        | ServerError::Webhook(_) => Failure::bad(error),
         ServerError::Lock { .. } | ServerError::Audit(_) | ServerError::Store(_) | ServerError::FirstKey(_) => {
             Failure::ours(error)
         }

@@ -1,8 +1,9 @@
 //! The output guard over HTTP: results of both dialects, and files as downloads.
 
 use atoll_tests::e2b;
-use atoll_tests::server::Server;
+use atoll_tests::server::{Server, connect};
 use serde_json::{Value, json};
+use std::io::Write;
 
 const HOSTILE: &str = "from IPython.display import display, HTML\n\
     display({'text/plain': 'p', 'text/html': '<b>b</b><script>x()</script>', 'application/javascript': 'x()'}, raw=True)";
@@ -107,4 +108,71 @@ fn results_of_the_other_dialect_are_cleaned_unless_its_sandbox_says_otherwise() 
         said.contains(r#""html":"<b>b</b><script>x()</script>""#) && said.contains(r#""javascript":"x()""#),
         "{said}"
     );
+}
+
+/// A body without the lengths of its chunks.
+fn joined(mut body: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(end) = body.windows(2).position(|two| two == b"\r\n") {
+        let length = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        let chunk = &body[end + 2..];
+        all.extend_from_slice(&chunk[..length]);
+        body = &chunk[length + 2..];
+    }
+    all
+}
+
+/// A sandbox with this file, and the path of the file over HTTP.
+fn sandbox_with(server: &Server, name: &str, content: &[u8]) -> String {
+    let id = server.sandbox(&json!({})).unwrap();
+    let path = format!("/v1/sandboxes/{id}/files?path={name}");
+    let written = server.bytes("PUT", &path, "application/octet-stream", content);
+    assert_eq!(written.unwrap().status, 201);
+    path
+}
+
+#[test]
+fn csv_for_a_spreadsheet_is_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    // Several pieces, cut in the middle of cells.
+    let rows = "x,=1+1,-1.5\n".repeat(400_000);
+    let path = sandbox_with(&server, "a.csv", rows.as_bytes());
+    for asked in ["", "&spreadsheet=false"] {
+        let answer = server.send("GET", &format!("{path}{asked}"), None).unwrap();
+        assert!(answer.body == rows.as_bytes());
+    }
+    let mut connection = connect(server.api).unwrap();
+    let head = format!(
+        "GET {path}&spreadsheet=true HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nX-API-KEY: {}\r\n\r\n",
+        server.api, server.key
+    );
+    connection.write_all(head.as_bytes()).unwrap();
+    let safe = e2b::Raw::read(&mut connection).unwrap();
+    assert_eq!(safe.status, 200);
+    assert!(
+        safe.head.contains("content-disposition: attachment") && !safe.head.contains("content-length"),
+        "{}",
+        safe.head
+    );
+    let wanted = rows.replace("=1+1", "'=1+1");
+    assert!(joined(safe.body.as_bytes()) == wanted.as_bytes());
+}
+
+#[test]
+fn what_is_no_csv_is_not_sent_to_a_spreadsheet() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    for (name, content, words) in [
+        ("a.html", &b"=1"[..], "names end in .csv or .tsv"),
+        ("a.csv", b"\xff\xfe=\x001\x00", "not text"),
+        ("b.csv", b"PK\x03\x04\x14\0", "not text"),
+    ] {
+        let path = sandbox_with(&server, name, content);
+        let refused = server.send("GET", &format!("{path}&spreadsheet=true"), None).unwrap();
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert_eq!(refused.code().unwrap(), "invalid_request");
+        assert!(refused.text().contains(words), "{}", refused.text());
+        assert_eq!(server.send("GET", &path, None).unwrap().body, content, "{name}");
+    }
 }

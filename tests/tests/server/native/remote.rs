@@ -77,6 +77,16 @@ fn a_run_on_a_server_says_and_saves_the_same() {
 }
 
 #[test]
+fn tables_for_a_spreadsheet_are_the_same() {
+    let code = "open('/data/output/a.csv', 'w').write('=1')\nopen('/data/output/b.csv', 'wb').write(bytes(9))";
+    let [(here, here_dir), (there, there_dir)] = Both::new().run(&["--csv-safe", "-c", code]);
+    assert_eq!((there.code, &there.stderr), (here.code, &here.stderr));
+    let wanted = [("a.csv".to_owned(), b"'=1".to_vec())];
+    assert_eq!(files(there_dir.path()), wanted, "{there:?}");
+    assert_eq!(files(here_dir.path()), wanted);
+}
+
+#[test]
 fn objects_and_exit_codes_are_the_same() {
     let both = Both::new();
     for (args, code) in [

@@ -2,6 +2,7 @@
 
 use super::Refusals;
 use super::find::{blame, live};
+use super::sheet;
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
 use crate::api::lent::lend;
@@ -26,30 +27,53 @@ pub(crate) struct PathQuery {
     path: String,
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReadQuery {
+    /// Below `/home/user` if it does not begin with `/`
+    path: String,
+    /// For a CSV file that a person opens: what a spreadsheet would take for a formula is text
+    #[serde(default)]
+    spreadsheet: bool,
+}
+
 /// Read a file
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    params(("id" = String, Path, description = "The sandbox"), ReadQuery),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Refusals)
 )]
 pub(crate) async fn read(
     State(state): State<AppState>,
     caller: Caller,
     Path(id): Path<String>,
-    Query(query): Query<PathQuery>,
+    Query(query): Query<ReadQuery>,
 ) -> Result<Response, ApiError> {
     let session = live(&state, &caller, &id).await?;
     state.sandboxes.check_day(&caller)?;
+    if query.spreadsheet {
+        sheet::check_name(&query.path)?;
+    }
     let using = session.begin_long_use()?;
     let open = session
         .by(&caller.actor())
         .read(&query.path)
         .await
         .map_err(blame(&session))?;
-    let size = open.size;
-    let headers = download::headers(&open.path, size);
-    let body = lend(&session, using, open.file, size);
-    Ok(Meter::new(&state.sandboxes, caller).answer((headers, body).into_response()))
+    let headers = download::headers(&open.path, open.size);
+    let answer = match query.spreadsheet {
+        false => (headers, lend(&session, using, open.file, open.size)).into_response(),
+        true => {
+            let file = sheet::check_text(open.file).await?;
+            let body = sheet::through(lend(&session, using, file, open.size));
+            let mut answer = (headers, body).into_response();
+            // Nobody knows yet.
+            answer.headers_mut().remove(header::CONTENT_LENGTH);
+            answer
+        }
+    };
+    Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
 /// Write a file; it is seen whole or not at all

@@ -21,6 +21,7 @@ mod refusals;
 mod released;
 mod run;
 mod sandboxes;
+mod sheet;
 mod sse;
 mod templates;
 mod wire;

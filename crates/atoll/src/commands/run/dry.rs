@@ -71,11 +71,11 @@ fn approved(log: &Arc<AuditLog>, execution: &Execution) -> Result<(), Failure> {
         execution: Some(execution.execution_id.clone()),
         ..Opening::new(Action::ApprovalAnswer, &actor)
     };
-    let closing = |()| Closing {
+    let closing = Closing {
         verdict: Some("approved".to_owned()),
         ..Closing::of(Ending::Ok)
     };
-    crate::commands::audit::noted(log, opening, || Ok(()), |done| closing(*done))
+    crate::commands::audit::noted(log, opening, || Ok(()), |()| closing)
 }
 
 fn release(execution: &mut Execution, files: &mut SavedFiles, mut out: Option<&mut OutDir>) {

@@ -29,6 +29,8 @@ pub(super) struct Request {
     pub(super) raw_results: bool,
     /// Nothing is saved before somebody has seen what would be.
     pub(super) dry_run: bool,
+    /// Saved CSV files are for a spreadsheet.
+    pub(super) csv_safe: bool,
     /// Text without what steers a terminal, whoever reads it.
     pub(super) strip: bool,
     pub(super) json: bool,
@@ -86,6 +88,7 @@ impl Request {
             policy,
             raw_results: args.raw_results,
             dry_run: args.dry_run,
+            csv_safe: args.csv_safe,
             strip: args.strip,
             json: args.json,
             out: Some(out),

@@ -1,0 +1,176 @@
+//! Tells a program outside what is asked and what became of it, beside the work: whoever asks never waits for it.
+//!
+//! Each letter is signed, and sent again for a while if it does not arrive. It is no way to answer: that needs a key with the
+//! scope, as everywhere. Letters wait in memory; those of a server that ends are lost, and the list of approvals has all.
+
+mod post;
+mod retry;
+mod sign;
+
+pub use post::{BadTarget, Post};
+
+use crate::api::native::ApprovalView;
+use crate::config::ApprovalSettings;
+use crate::store::{ApprovalRecord, Store};
+use atoll_core::ApprovalId;
+use atoll_core::service::ApprovalStatus;
+use serde_json::json;
+use sign::Secret;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc};
+
+/// Letters that wait; more are given up.
+const QUEUE: usize = 256;
+/// Letters that are on their way at the same time.
+const AT_ONCE: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookError {
+    #[error("the setting approval.webhook_url cannot be used")]
+    Target(#[from] BadTarget),
+    #[error("the secret of the webhook cannot be read (setting approval.webhook_secret_file)")]
+    Secret(#[source] std::io::Error),
+    #[error("the secret of the webhook is shorter than 16 bytes (setting approval.webhook_secret_file)")]
+    Short,
+}
+
+/// Where letters go and how they are signed. `None`: nowhere.
+pub fn open(settings: &ApprovalSettings) -> Result<Option<Post>, WebhookError> {
+    let (Some(url), Some(file)) = (&settings.webhook_url, &settings.webhook_secret_file) else {
+        return Ok(None);
+    };
+    let text = fs_err::read(file).map_err(WebhookError::Secret)?;
+    let secret = Secret::new(text.trim_ascii()).ok_or(WebhookError::Short)?;
+    Ok(Some(Post::new(url.clone(), secret)?))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Asked,
+    Answered,
+    Expired,
+    Cancelled,
+}
+
+impl Event {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Answered => "answered",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What is to be told. The approval itself is read when the letter is written: it may have changed meanwhile.
+#[derive(Debug)]
+struct Letter {
+    event: Event,
+    tenant: String,
+    id: ApprovalId,
+}
+
+impl Letter {
+    /// `None`: there is nothing to tell any more.
+    async fn write(&self, store: &Store) -> Option<String> {
+        let found = store.find_approval(&self.tenant, &self.id).await;
+        let record = found.unwrap_or_else(|error| {
+            tracing::error!(error = %crate::chain(&error), "approvals cannot be read");
+            None
+        });
+        self.text(record?)
+    }
+
+    fn text(&self, mut record: ApprovalRecord) -> Option<String> {
+        match (self.event, record.status) {
+            // Somebody was faster.
+            (Event::Asked, status) if status != ApprovalStatus::Pending => return None,
+            // Written down a moment later, and nobody else can decide any more.
+            (Event::Cancelled, _) => record.status = ApprovalStatus::Cancelled,
+            _ => {}
+        }
+        let place = |verb: &str| format!("/v1/approvals/{}/{verb}?tenant={}", self.id, self.tenant);
+        let answer = (self.event == Event::Asked).then(|| json!({"approve": place("approve"), "deny": place("deny")}));
+        let told = json!({"event": self.event.as_str(), "approval": ApprovalView::from(record), "answer_at": answer});
+        Some(told.to_string())
+    }
+}
+
+/// The way in for letters.
+#[derive(Debug)]
+pub(super) struct Letters(mpsc::Sender<Letter>);
+
+impl Letters {
+    /// Begins the task that sends them.
+    pub(super) fn start(post: Post, store: Store) -> Self {
+        let (letters, queue) = Self::new();
+        tokio::spawn(send_all(queue, Arc::new(post), store));
+        letters
+    }
+
+    fn new() -> (Self, mpsc::Receiver<Letter>) {
+        let (letters, queue) = mpsc::channel(QUEUE);
+        (Self(letters), queue)
+    }
+
+    /// Waits for nothing.
+    pub(super) fn add(&self, event: Event, tenant: &str, id: &ApprovalId) {
+        let letter = Letter {
+            event,
+            tenant: tenant.to_owned(),
+            id: id.clone(),
+        };
+        if self.0.try_send(letter).is_err() {
+            tracing::warn!(approval = %id, event = event.as_str(), "too many letters wait for the webhook: this one is given up");
+        }
+    }
+}
+
+async fn send_all(mut queue: mpsc::Receiver<Letter>, post: Arc<Post>, store: Store) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    while let Some(letter) = queue.recv().await {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let (post, store) = (Arc::clone(&post), store.clone());
+        tokio::spawn(async move {
+            deliver(&letter, &post, &store).await;
+            drop(place);
+        });
+    }
+}
+
+async fn deliver(letter: &Letter, post: &Post, store: &Store) {
+    let send = || async {
+        match letter.write(store).await {
+            Some(text) => post.send(text.into()).await,
+            None => Ok(()),
+        }
+    };
+    if let Err(error) = retry::again(send).await {
+        let (id, event) = (&letter.id, letter.event.as_str());
+        tracing::warn!(approval = %id, event, error = %crate::chain(&error), "a letter to the webhook is given up");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_that_find_no_room_are_given_up() {
+        let (letters, mut queue) = Letters::new();
+        for n in 0..QUEUE + 3 {
+            let id = ApprovalId::from_random([u8::try_from(n % 256).unwrap(); 16]);
+            letters.add(Event::Asked, "default", &id);
+        }
+        let mut kept = 0;
+        while queue.try_recv().is_ok() {
+            kept += 1;
+        }
+        assert_eq!(kept, QUEUE);
+        letters.add(Event::Expired, "default", &ApprovalId::from_random([0; 16]));
+        assert_eq!(queue.try_recv().unwrap().event, Event::Expired);
+    }
+}

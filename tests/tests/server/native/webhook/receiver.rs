@@ -1,0 +1,163 @@
+//! A receiver of letters, over http or https, that checks signatures by itself.
+
+use anyhow::{Context, Result};
+use atoll_tests::process::eventually;
+use hmac::{Hmac, Mac};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+use sha2::Sha256;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(super) const SECRET: &str = "a secret of the tests";
+
+/// What arrived.
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    pub(super) head: String,
+    body: Vec<u8>,
+}
+
+impl Letter {
+    fn header(&self, name: &str) -> &str {
+        let lines = self.head.lines();
+        let found = lines
+            .filter_map(|line| line.split_once(": "))
+            .find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map_or("", |(_, value)| value)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(super) fn event(&self) -> String {
+        self.json()["event"].as_str().unwrap().to_owned()
+    }
+
+    /// By the secret, for this body, and just now.
+    pub(super) fn is_signed(&self) -> bool {
+        let time = self.header("atoll-timestamp");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let fresh = time.parse::<u64>().is_ok_and(|at| now.abs_diff(at) < 300);
+        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
+        mac.update(&[time.as_bytes(), b".", &self.body].concat());
+        let digest = mac.finalize().into_bytes();
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        fresh && self.header("atoll-signature") == format!("v1={hex}")
+    }
+}
+
+/// Status and headers besides.
+pub(super) type Said = (u16, String);
+
+pub(super) fn says(status: u16) -> Said {
+    (status, String::new())
+}
+
+/// Answers the n-th letter as it is told.
+pub(super) struct Receiver {
+    pub(super) address: SocketAddr,
+    letters: Arc<Mutex<Vec<Letter>>>,
+}
+
+impl Receiver {
+    pub(super) fn start(answer: impl Fn(usize) -> Said + Send + 'static) -> Self {
+        Self::serve(None, answer)
+    }
+
+    /// Over https, with this certificate.
+    pub(super) fn start_tls(config: Arc<ServerConfig>) -> Self {
+        Self::serve(Some(config), |_| says(200))
+    }
+
+    fn serve(tls: Option<Arc<ServerConfig>>, answer: impl Fn(usize) -> Said + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let letters: Arc<Mutex<Vec<Letter>>> = Arc::default();
+        let kept = Arc::clone(&letters);
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                // Who does not finish a letter, or does not trust us, has sent none.
+                match &tls {
+                    None => take(connection, &kept, &answer).ok(),
+                    Some(config) => {
+                        let session = ServerConnection::new(Arc::clone(config)).unwrap();
+                        take(StreamOwned::new(session, connection), &kept, &answer).ok()
+                    }
+                };
+            }
+        });
+        Self { address, letters }
+    }
+
+    pub(super) fn letters(&self) -> Vec<Letter> {
+        self.letters.lock().unwrap().clone()
+    }
+
+    pub(super) fn events(&self) -> Vec<String> {
+        self.letters().iter().map(Letter::event).collect()
+    }
+
+    /// The first letter that tells this.
+    pub(super) fn wait_for(&self, event: &str) -> Letter {
+        let mut found = None;
+        eventually("a letter arrives", || {
+            found = self.letters().into_iter().find(|letter| letter.event() == event);
+            found.is_some()
+        })
+        .unwrap();
+        found.unwrap()
+    }
+}
+
+fn take(stream: impl Read + Write, kept: &Mutex<Vec<Letter>>, answer: &dyn Fn(usize) -> Said) -> Result<()> {
+    let mut reader = BufReader::new(stream);
+    let letter = read(&mut reader)?;
+    let number = kept.lock().unwrap().len();
+    kept.lock().unwrap().push(letter);
+    let (status, headers) = answer(number);
+    let text = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n{headers}\r\n");
+    reader.get_mut().write_all(text.as_bytes())?;
+    Ok(reader.get_mut().flush()?)
+}
+
+pub(super) fn read(reader: &mut impl BufRead) -> Result<Letter> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        anyhow::ensure!(reader.read_line(&mut head)? > 0, "no head");
+    }
+    let letter = Letter { head, body: Vec::new() };
+    let length: usize = letter.header("content-length").parse().context("no length")?;
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Letter { body, ..letter })
+}
+
+/// An authority of the tests' own, as PEM, and a certificate by it for this name.
+pub(super) fn certificate(name: &str) -> (String, Arc<ServerConfig>) {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let named = format!("authority for {name}");
+    params.distinguished_name.push(DnType::CommonName, named);
+    let key = KeyPair::generate().unwrap();
+    let authority = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    let signed = params.signed_by(&key, &issuer).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![signed.der().clone()],
+            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+        );
+    (authority, Arc::new(config.unwrap()))
+}
