@@ -7,6 +7,7 @@
 
 mod audit;
 mod baseline;
+mod guard;
 mod http;
 mod machine;
 mod policy;
