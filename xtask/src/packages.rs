@@ -12,6 +12,7 @@ use crate::steps::{check, succeeds};
 /// The Debian packages, each with why it is needed.
 const DEBIAN: &[(&str, &str)] = &[
     ("bubblewrap", "a baseline of the benchmarks"),
+    ("chromium", "looks at what the output guard leaves"),
     ("e2fsprogs", "scratch files on disk, profile `data`"),
     ("python3", "the interpreter of the templates"),
     ("python3-venv", "builds the templates and the kernel's test environment"),
@@ -25,6 +26,7 @@ const DEBIAN: &[(&str, &str)] = &[
 /// What must work on a system without dpkg: a name for people, then the command that proves it.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("bubblewrap (bwrap)", &["bwrap", "--version"]),
+    ("Chromium (chromium)", &["chromium", "--version"]),
     ("python3", &["python3", "--version"]),
     (
         "Python's venv and ensurepip modules",

@@ -4,7 +4,7 @@ use crate::checker::in_html;
 use crate::pixel;
 use atoll_guard::html::clean;
 
-const PAYLOADS: &[&str] = &[
+pub(crate) const PAYLOADS: &[&str] = &[
     "<img src=https://leak.example/?q=1>",
     "<IMG SRC='//leak.example/a.png' alt=x>",
     "<img/src=//leak.example>",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "what makes a payload must not fail")]
 
+mod browser;
 mod checker;
 mod forms;
 mod html;

