@@ -14,6 +14,7 @@ mod execute;
 mod files;
 pub mod gate;
 mod guarded;
+mod hiding;
 mod hint;
 mod input;
 mod inside;
@@ -33,14 +34,16 @@ mod stat;
 pub mod template;
 mod trial;
 
+pub use atoll_guard::redact::{Secrets, SecretsError};
 pub use atoll_jail::plan::{HostFacts, Layer, Rotation, Wall, Walls};
 pub use contexts::ContextInfo;
 pub use control::Control;
 pub use door::{Audit, Door, Sandbox, Ticket, Upload, Visit};
 pub use engine::{Engine, EngineConfig, EngineError, Warmth};
-pub use environment::check_environment;
+pub use environment::{check_environment, with_secrets};
 pub use execute::{Output, Sink};
 pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
+pub use hiding::secrets_of;
 pub use hint::Refusals;
 pub use input::{Input, InputError, check_distinct};
 pub use inside::{

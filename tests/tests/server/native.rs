@@ -14,4 +14,5 @@ mod policies;
 mod quotas;
 mod remote;
 mod run;
+mod secrets;
 mod streams;

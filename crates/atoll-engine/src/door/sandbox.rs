@@ -19,6 +19,7 @@ use crate::share::Room;
 use atoll_core::execution::Execution;
 use atoll_core::wire::agent::{Entry, ListBound};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId};
+use atoll_guard::redact::Secrets;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +87,9 @@ impl Sandbox {
     }
 
     fn opening(&self, action: Action) -> Opening<'_> {
-        self.door.opening(action).within(self.id())
+        let mut opening = self.door.opening(action).within(self.id());
+        opening.hides = self.inner.walled.hides();
+        opening
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -119,6 +122,7 @@ impl Sandbox {
             context: Choice::Default(language),
             code,
             env: BTreeMap::new(),
+            secrets: Secrets::default(),
             limits: None,
             control: Control::of(interrupt),
             room: Room::default(),
@@ -132,6 +136,7 @@ impl Sandbox {
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
     /// different contexts run side by side. A context that did not survive is replaced.
     pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+        self.inner.walled.learn(&request.secrets).await?;
         let mut opening = self.opening(Action::Execute);
         opening.execution = Some(request.id.clone());
         opening.code = Some(request.code);
@@ -141,7 +146,10 @@ impl Sandbox {
         let control = request.control.clone();
         let work = async {
             control.begin();
-            self.inner.walled.execute(&self.door.actor, request, sink).await
+            let walled = &self.inner.walled;
+            let done = walled.execute(&self.door.actor, request, sink).await?;
+            let execution = walled.without_secrets(done.execution);
+            Ok(Executed { execution, ..done })
         };
         let facts = |done: &Executed| Closing {
             approver: done.approver.clone(),

@@ -109,6 +109,7 @@ impl Sandboxes {
             limits: wish.limits,
             inputs: wish.inputs,
             env: wish.env,
+            secrets: wish.secrets,
             start: None,
             once: wish.once,
             by: caller.actor(),

@@ -6,6 +6,7 @@ mod gate;
 mod notes;
 mod remote;
 mod request;
+mod secrets;
 mod shown;
 
 use super::{audit, template, usable_home};
@@ -19,7 +20,8 @@ use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, Closing, Opening};
 use atoll_engine::template::{Template, TemplateStore};
 use atoll_engine::{
-    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
+    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Secrets, Walls,
+    Warmth,
 };
 use request::Request;
 use std::collections::BTreeMap;
@@ -88,6 +90,7 @@ fn note_refused(request: &Request, refused: &Execution) -> Result<(), Failure> {
         execution: Some(refused.execution_id.clone()),
         language: Some(request.language.as_str().to_owned()),
         code: Some(&request.code),
+        hides: request.secrets.redactor().cloned(),
         ..Opening::new(Action::Execute, &actor)
     };
     audit::noted(&log, opening, || Ok(()), |()| Closing::of_execution(refused))
@@ -179,6 +182,7 @@ async fn in_sandbox(
         limits: request.limits,
         inputs: request.inputs.clone(),
         env: request.env.clone(),
+        secrets: request.secrets.clone(),
         start: Some(request.language),
         once: true,
         by: Actor::local(),
@@ -204,6 +208,8 @@ async fn in_sandbox(
         context: Choice::Default(request.language),
         code: &request.code,
         env: BTreeMap::new(),
+        // The sandbox has them.
+        secrets: Secrets::default(),
         limits: None,
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),

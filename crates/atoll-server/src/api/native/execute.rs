@@ -3,6 +3,7 @@
 
 use super::outputs::{Outputs, collect};
 use super::wire::OutputFiles;
+use super::wish::Variables;
 use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
@@ -14,7 +15,6 @@ use atoll_engine::policy::Policy;
 use atoll_engine::session::Session;
 use atoll_engine::{Choice, Control, Output, Request};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is to be done in a sandbox.
@@ -25,7 +25,7 @@ pub(super) struct Job {
     pub(super) session: Arc<Session>,
     pub(super) code: String,
     pub(super) context: Choice,
-    pub(super) env: BTreeMap<String, String>,
+    pub(super) variables: Variables,
     pub(super) limits: Option<Limits>,
     pub(super) raw_results: bool,
     /// Besides the sandbox's own.
@@ -127,7 +127,8 @@ impl Job {
             id,
             context: self.context.clone(),
             code: &self.code,
-            env: self.env.clone(),
+            env: self.variables.0.clone(),
+            secrets: self.variables.1.clone(),
             limits: self.limits,
             control: control.clone(),
             room: said.room(),

@@ -4,7 +4,7 @@ use super::body::{Call, read};
 use super::execute::{After, Ends, Finished, Job, Own, start};
 use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
-use super::wish::{Place, checked_code, checked_env, language};
+use super::wish::{Place, Variables, checked_code, checked_env, language};
 use super::{Refusals, sse};
 use crate::api::budget::json_in_pieces;
 use crate::api::said::Item;
@@ -15,7 +15,6 @@ use atoll_core::execution::Execution;
 use atoll_engine::Choice;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use std::collections::BTreeMap;
 
 /// Run code once in a fresh sandbox
 ///
@@ -43,7 +42,7 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         inputs,
         once: true,
         policy: asked(&state, call.policy.as_ref())?,
-        ..place.wish(&state, checked_env(call.env)?)
+        ..place.wish(&state, checked_env(call.env, call.secrets).await?)
     };
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
@@ -52,10 +51,10 @@ pub(crate) async fn run(State(state): State<AppState>, caller: Caller, request: 
         session: made.session,
         code,
         context: Choice::Default(language),
-        env: BTreeMap::new(),
+        // The sandbox has them.
+        variables: Variables::default(),
         limits: None,
         raw_results: call.raw_results,
-        // The sandbox has it.
         policy: None,
         after: After::Ends(Ends {
             wanted: call.output_files,
