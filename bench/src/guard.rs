@@ -3,7 +3,7 @@
 use crate::series::{Row, Series};
 use anyhow::{Result, ensure};
 use atoll_core::{ExecutionId, Language, Outcome};
-use atoll_engine::{Choice, Control, Output, Request, Room, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Choice, Control, Output, Request, Room, Sandbox, SandboxSpec, Secrets, Walls, Warmth};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -48,6 +48,7 @@ async fn execute(sandbox: &Sandbox, code: &str, raw_results: bool) -> Result<f64
         context: Choice::Default(Language::Python),
         code,
         env: BTreeMap::new(),
+        secrets: Secrets::default(),
         limits: None,
         control: Control::default(),
         room: Room::default(),

@@ -3,7 +3,9 @@
 use anyhow::{Context, Result};
 use atoll_core::execution::Execution;
 use atoll_core::{ExecutionId, Language, Limits};
-use atoll_engine::{Choice, Control, Engine, Input, Output, Request, Room, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_engine::{
+    Choice, Control, Engine, Input, Output, Request, Room, Sandbox, SandboxSpec, Secrets, Walls, Warmth,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +53,7 @@ impl Place {
             context: Choice::Default(Language::Python),
             code,
             env: BTreeMap::new(),
+            secrets: Secrets::default(),
             limits: None,
             control: Control::default(),
             room: Room::default(),

@@ -29,6 +29,11 @@ impl Form {
         }
     }
 
+    /// A value whose JSON was written by somebody else; `None` if that is no JSON.
+    pub fn of_json(text: String) -> Option<Self> {
+        RawValue::from_string(text).ok().map(Self::Json)
+    }
+
     /// Its length as JSON.
     pub fn json_length(&self) -> u64 {
         match self {

@@ -1,9 +1,15 @@
-//! Text that code prints, kept up to a cap. What goes over the cap is counted and thrown away: memory stays flat.
+//! Text that code prints, without the secrets that are known, kept up to a cap. What goes over the cap is counted and thrown
+//! away: memory stays flat.
+
+use atoll_guard::redact::{Redactor, Stream};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Capture {
     kept: Vec<u8>,
     cap: usize,
+    hides: Option<Stream>,
     pub(crate) truncated: bool,
 }
 
@@ -12,16 +18,40 @@ impl Capture {
         Self {
             kept: Vec::new(),
             cap: usize::try_from(cap).unwrap_or(usize::MAX),
+            hides: None,
             truncated: false,
         }
     }
 
-    /// Takes a piece in and returns the part of it that is kept.
-    pub(crate) fn push<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
-        let room = self.cap - self.kept.len();
-        let taken = &piece[..piece.len().min(room)];
-        self.truncated |= taken.len() < piece.len();
-        self.kept.extend_from_slice(taken);
+    pub(crate) fn hiding(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
+        self.hides = redactor.map(|redactor| Stream::new(Arc::clone(redactor)));
+        self
+    }
+
+    /// Takes a piece in and returns the part of it that is kept. The beginning of a secret, perhaps, is held back.
+    pub(crate) fn push<'a>(&mut self, piece: &'a [u8]) -> Cow<'a, [u8]> {
+        match &mut self.hides {
+            None => Cow::Borrowed(&piece[..self.keep(piece)]),
+            Some(hides) => {
+                let mut shown = hides.push(piece);
+                shown.truncate(self.keep(&shown));
+                Cow::Owned(shown)
+            }
+        }
+    }
+
+    /// Nothing more comes: what was held back.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut shown = self.hides.as_mut().map(Stream::finish).unwrap_or_default();
+        shown.truncate(self.keep(&shown));
+        shown
+    }
+
+    /// How many bytes of it there was room for.
+    fn keep(&mut self, piece: &[u8]) -> usize {
+        let taken = piece.len().min(self.cap - self.kept.len());
+        self.truncated |= taken < piece.len();
+        self.kept.extend_from_slice(&piece[..taken]);
         taken
     }
 
@@ -63,9 +93,9 @@ mod tests {
     #[test]
     fn a_flood_is_cut_and_flagged() {
         let mut capture = Capture::new(10);
-        assert_eq!(capture.push(b"12345678"), b"12345678");
-        assert_eq!(capture.push(b"9abcdef"), b"9a");
-        assert_eq!(capture.push(b"x"), b"");
+        assert_eq!(*capture.push(b"12345678"), *b"12345678");
+        assert_eq!(*capture.push(b"9abcdef"), *b"9a");
+        assert_eq!(*capture.push(b"x"), *b"");
         assert!(capture.truncated);
         assert_eq!(capture.into_text(), "123456789a");
     }
@@ -85,5 +115,17 @@ mod tests {
         let mut capture = Capture::new(100);
         capture.push(b"\xff\xfeok");
         assert_eq!(capture.into_text(), "\u{fffd}\u{fffd}ok");
+    }
+
+    #[test]
+    fn a_secret_is_cut_out_before_the_cap_and_nothing_is_held_back_for_good() {
+        let secrets = [("KEY".to_owned(), "hunter22hunter22".to_owned())];
+        let secrets = atoll_guard::redact::Secrets::new(secrets.into()).unwrap();
+        let mut capture = Capture::new(28).hiding(secrets.redactor());
+        assert_eq!(*capture.push(b"a hunter22"), *b"a ");
+        assert_eq!(*capture.push(b"hunter22 b"), *b"[redacted: KEY] b");
+        assert_eq!(*capture.push(b"cc hunter22"), *b"cc ");
+        assert_eq!((capture.rest(), capture.truncated), (b"hunter".to_vec(), true));
+        assert_eq!(capture.into_text(), "a [redacted: KEY] bcc hunter");
     }
 }

@@ -72,7 +72,8 @@ impl Slot {
     async fn start(&self, sandbox: &Walled) -> Result<Inspected, EngineError> {
         let program = |interpreter, argv: &[&str]| {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
-            sandbox.jail.start_program(interpreter, argv, &sandbox.env, &self.cwd)
+            let env = sandbox.variables();
+            async move { sandbox.jail.start_program(interpreter, argv, &env, &self.cwd).await }
         };
         match self.language {
             Language::Python => {

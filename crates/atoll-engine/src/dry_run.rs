@@ -2,12 +2,14 @@
 //! comparison has a bound.
 
 use crate::input::Input;
-use atoll_core::dry_run::{Change, ChangeKind};
+use atoll_core::dry_run::{Attempts, Change, ChangeKind, DryRun};
 use atoll_core::execution::OutputFile;
+use atoll_guard::redact::Redactor;
 use similar::TextDiff;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer files are told as changed, without their lines.
@@ -17,8 +19,41 @@ const MAX_DIFF: usize = 64 << 10;
 /// A pair of files that is hard to compare gets a coarser difference.
 const MAX_TIME: Duration = Duration::from_millis(500);
 
+/// The whole of it, without secrets.
+pub(crate) async fn told(
+    attempts: Attempts,
+    files: &[OutputFile],
+    inputs: &[Input],
+    hides: Option<Arc<Redactor>>,
+) -> DryRun {
+    let (files, inputs) = (files.to_vec(), inputs.to_vec());
+    let compare = move || {
+        let mut dry_run = DryRun {
+            changes: changes(&files, &inputs),
+            attempts,
+            approval_id: None,
+        };
+        hides.iter().for_each(|hides| hide(hides, &mut dry_run));
+        dry_run
+    };
+    tokio::task::spawn_blocking(compare).await.unwrap_or_default()
+}
+
+fn hide(hides: &Redactor, dry_run: &mut DryRun) {
+    for change in &mut dry_run.changes {
+        change.diff.iter_mut().for_each(|diff| drop(hides.hide(diff)));
+    }
+    for host in &mut dry_run.attempts.hosts {
+        hides.hide(&mut host.host);
+    }
+    for program in &mut dry_run.attempts.processes {
+        hides.hide(&mut program.path);
+        hides.lines(&mut program.args);
+    }
+}
+
 /// One change per output file that was saved. Blocks.
-pub fn changes(files: &[OutputFile], inputs: &[Input]) -> Vec<Change> {
+fn changes(files: &[OutputFile], inputs: &[Input]) -> Vec<Change> {
     files.iter().map(|file| change(file, inputs)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
 
 use crate::door::{Audit, Door, Sandbox};
-use crate::environment::check_environment;
+use crate::environment::with_secrets;
 use crate::input::prepare_inputs;
 use crate::jail::{Inspected, JailError, JailSandbox, Link, Made, ZygoteState, run_dir};
 use crate::sandbox::{Origin, SandboxSpec, Walled};
@@ -48,6 +48,8 @@ pub enum EngineError {
     Files(#[from] crate::files::FilesError),
     #[error(transparent)]
     Environment(#[from] crate::environment::EnvironmentError),
+    #[error(transparent)]
+    Secrets(#[from] atoll_guard::redact::SecretsError),
     #[error("interrupted before the code began")]
     Interrupted,
     #[error("language `{0}` is planned, not there yet; the jail runs python, javascript, typescript and bash")]
@@ -106,7 +108,7 @@ impl Engine {
     }
 
     pub(crate) async fn make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
-        check_environment(&spec.env)?;
+        with_secrets(&spec.env, &spec.secrets)?;
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &self.spool)?;
         let python = spec.start == Some(atoll_core::Language::Python);
         let made = Made {

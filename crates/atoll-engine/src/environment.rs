@@ -1,5 +1,6 @@
 //! The environment that code is given: bounded and well-formed, because a program's environment is.
 
+use atoll_guard::redact::Secrets;
 use std::collections::BTreeMap;
 
 /// All names and values together. The kernel gives a program 128 KiB per variable, and one message must hold them all.
@@ -13,6 +14,23 @@ pub enum EnvironmentError {
     Name { shown: String },
     #[error("the value of the environment variable `{name}` has a NUL in it")]
     Value { name: String },
+    #[error("`{name}` is a secret and a variable of `env` at the same time; give it once")]
+    Twice { name: String },
+}
+
+/// Variables and secrets together, as a program is given them.
+pub fn with_secrets(
+    env: &BTreeMap<String, String>,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, String>, EnvironmentError> {
+    if let Some(name) = secrets.names().find(|name| env.contains_key(*name)) {
+        return Err(EnvironmentError::Twice { name: name.to_owned() });
+    }
+    let secrets = secrets
+        .reveal()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let all = env.clone().into_iter().chain(secrets).collect();
+    check_environment(&all).map(|()| all)
 }
 
 /// Refuses an environment that no program could be started with.
@@ -64,5 +82,16 @@ mod tests {
         }
         assert!(matches!(check("A", "x\0y"), Err(EnvironmentError::Value { .. })));
         assert_eq!(check("ü b", "=\n"), Ok(()));
+    }
+
+    #[test]
+    fn a_secret_is_a_variable_and_a_name_is_given_once() {
+        let secrets = |size| Secrets::new(BTreeMap::from([("KEY".to_owned(), "x".repeat(size))])).unwrap();
+        let env = |name: &str, size| BTreeMap::from([(name.to_owned(), "y".repeat(size))]);
+        let all = with_secrets(&env("A", 1), &secrets(9)).unwrap();
+        assert_eq!((all["A"].as_str(), all["KEY"].as_str()), ("y", "xxxxxxxxx"));
+        let twice = EnvironmentError::Twice { name: "KEY".to_owned() };
+        assert_eq!(with_secrets(&env("KEY", 1), &secrets(9)), Err(twice));
+        assert!(with_secrets(&env("A", 96_000), &secrets(4_000)).is_err());
     }
 }

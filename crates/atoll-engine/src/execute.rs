@@ -2,7 +2,7 @@
 
 use crate::capture::Capture;
 use crate::control::Control;
-use crate::guarded::{Arrived, Guarded};
+use crate::guarded::{Arrived, Care, Guarded};
 use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::results::{Results, Taken};
 use crate::share::Room;
@@ -75,7 +75,8 @@ pub(crate) struct Job<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) control: &'a Control,
     pub(crate) room: Room,
-    pub(crate) raw_results: bool,
+    /// What is done to what comes out.
+    pub(crate) care: Care,
     /// Nothing follows it in its context: what it leaves to be done is waited for.
     pub(crate) once: bool,
 }
@@ -133,7 +134,9 @@ pub(crate) async fn execute(
 ) -> Result<Ended, JailError> {
     let results = Results::new(job.limits.rich_output.get(), job.room);
     let mut run = Run::new(sandbox, context, job.id, job.limits, results, sink);
-    run.guarded = Guarded::new(job.raw_results);
+    run.stdout = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
+    run.stderr = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
+    run.guarded = Guarded::new(job.care);
     let id = run.id.clone();
     let most_bytes = job.limits.rich_output.get();
     let late = sleep_until(run.started + job.limits.wall.duration());
@@ -149,6 +152,7 @@ pub(crate) async fn execute(
     }
     let finish = run.watch(job.control).await?;
     run.take_printed();
+    run.take_rest();
     run.judge(finish).await
 }
 
@@ -172,7 +176,7 @@ impl<'a, 'b> Run<'a, 'b> {
             stdout: Capture::new(limits.text_output.get()),
             stderr: Capture::new(limits.text_output.get()),
             results,
-            guarded: Guarded::new(false),
+            guarded: Guarded::new(Care::default()),
             error: None,
             stop: Stop::No,
             started: Instant::now(),
@@ -333,13 +337,24 @@ impl<'a, 'b> Run<'a, 'b> {
         match happened {
             Happened::Stdout(piece) => {
                 let kept = self.stdout.push(&piece);
-                (self.sink)(Output::Stdout(kept));
+                (self.sink)(Output::Stdout(&kept));
             }
             Happened::Stderr(piece) => {
                 let kept = self.stderr.push(&piece);
-                (self.sink)(Output::Stderr(kept));
+                (self.sink)(Output::Stderr(&kept));
             }
             _ => {}
+        }
+    }
+
+    /// What was held back because it could have been the beginning of a secret.
+    fn take_rest(&mut self) {
+        let (stdout, stderr) = (self.stdout.rest(), self.stderr.rest());
+        if !stdout.is_empty() {
+            (self.sink)(Output::Stdout(&stdout));
+        }
+        if !stderr.is_empty() {
+            (self.sink)(Output::Stderr(&stderr));
         }
     }
 

@@ -14,6 +14,7 @@ use crate::code_policy::{Review, SyntaxFault, review};
 use crate::policy::Policy;
 use atoll_core::execution::{CodeError, Execution, Hint, LeftOut, Provenance, Receipt, Truncated, Usage};
 use atoll_core::{ContextId, ExecutionId, Finding, Language, Outcome, SandboxId, Tier, Verdict};
+use atoll_guard::redact::Redactor;
 use serde_json::Map;
 use std::sync::Arc;
 
@@ -27,6 +28,20 @@ pub struct Judged {
     /// The policy's digest.
     pub policy: String,
     pub decision: Decision,
+}
+
+impl Judged {
+    /// Findings and refusals quote the code.
+    pub fn hide(&mut self, hides: &Redactor) {
+        hides.findings(&mut self.findings);
+        match &mut self.decision {
+            Decision::Run => {}
+            Decision::Ask(refusal) | Decision::Refuse(refusal) => {
+                hides.error(&mut refusal.error);
+                refusal.hint.iter_mut().for_each(|hint| hides.hint(hint));
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

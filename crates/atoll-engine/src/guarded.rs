@@ -1,13 +1,19 @@
-//! Results on their way to the caller, cleaned for a viewer. A long one is cleaned on another thread, while the clocks of
+//! Results on their way to the caller, without secrets and cleaned for a viewer. A long one is cleaned on another thread, while the clocks of
 //! its execution go on; what comes behind it waits, so that the order stays.
 
 use atoll_core::execution::{LeftOutForm, RichResult};
+use atoll_core::form::Form;
+use atoll_guard::redact::{Redactor, present};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 /// Long results of all executions that are cleaned at the same time: each can take some hundred megabytes of memory.
 static PLACES: Semaphore = Semaphore::const_new(2);
+
+/// Above this many bytes the search for secrets is work for another thread.
+const LONG: u64 = 1 << 20;
 
 /// A result with what the interpreter said about its place.
 #[derive(Debug)]
@@ -17,27 +23,47 @@ pub(crate) struct Arrived {
     pub(crate) update: bool,
 }
 
+/// What is done to each result.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Care {
+    /// The caller wants results as the code made them.
+    pub(crate) raw: bool,
+    pub(crate) hides: Option<Arc<Redactor>>,
+}
+
+impl Care {
+    fn is_none(&self) -> bool {
+        self.raw && self.hides.is_none()
+    }
+
+    /// Whether it takes longer than a caller should wait on a thread that others share.
+    fn takes_long(&self, result: &RichResult) -> bool {
+        let mut forms = result.data.iter().map(|(_, form)| form).chain(&result.chart);
+        let long = self.hides.is_some() && forms.any(|form: &Form| form.json_length() > LONG);
+        long || (!self.raw && atoll_guard::is_long(&result.data))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Guarded {
-    /// The caller wants results as the code made them.
-    raw: bool,
+    care: Care,
     aside: Option<JoinHandle<Arrived>>,
 }
 
 impl Guarded {
-    pub(crate) fn new(raw: bool) -> Self {
-        Self { raw, aside: None }
+    pub(crate) fn new(care: Care) -> Self {
+        Self { care, aside: None }
     }
 
     /// The result for the caller; `None` if it is cleaned aside, and comes from [`Self::next`].
     pub(crate) fn take(&mut self, arrived: Arrived) -> Option<Arrived> {
-        if self.raw {
+        if self.care.is_none() {
             return Some(arrived);
         }
-        if !atoll_guard::is_long(&arrived.result.data) {
-            return Some(cleaned(arrived));
+        if !self.care.takes_long(&arrived.result) {
+            return Some(cleaned(arrived, &self.care));
         }
-        self.aside = Some(tokio::spawn(clean_aside(arrived)));
+        self.aside = Some(tokio::spawn(clean_aside(arrived, self.care.clone())));
         None
     }
 
@@ -54,10 +80,10 @@ impl Guarded {
     }
 }
 
-async fn clean_aside(arrived: Arrived) -> Arrived {
+async fn clean_aside(arrived: Arrived, care: Care) -> Arrived {
     let _place = PLACES.acquire().await;
     let (display_id, update) = (arrived.display_id.clone(), arrived.update);
-    let done = tokio::task::spawn_blocking(move || cleaned(arrived)).await;
+    let done = tokio::task::spawn_blocking(move || cleaned(arrived, &care)).await;
     done.unwrap_or_else(|_| Arrived {
         result: without_forms(),
         display_id,
@@ -66,13 +92,14 @@ async fn clean_aside(arrived: Arrived) -> Arrived {
 }
 
 /// A reader that fails on hostile bytes must cost no more than these bytes.
-fn cleaned(arrived: Arrived) -> Arrived {
+fn cleaned(arrived: Arrived, care: &Care) -> Arrived {
     let Arrived {
         result,
         display_id,
         update,
     } = arrived;
-    let done = std::panic::catch_unwind(AssertUnwindSafe(|| atoll_guard::clean(result)));
+    let work = || present(result, care.raw, care.hides.as_deref());
+    let done = std::panic::catch_unwind(AssertUnwindSafe(work));
     Arrived {
         result: done.unwrap_or_else(|_| without_forms()),
         display_id,
@@ -94,7 +121,6 @@ fn without_forms() -> RichResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use atoll_core::form::Form;
 
     fn arrived(html: String) -> Arrived {
         let data = [("text/html".to_owned(), Form::Text(html))].into_iter().collect();
@@ -110,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn short_results_are_cleaned_at_once_and_long_ones_aside() {
-        let mut guarded = Guarded::new(false);
+        let mut guarded = Guarded::new(Care::default());
         let short = guarded.take(arrived("<b onclick=x>b</b>".to_owned())).unwrap();
         assert_eq!(
             (&short.result.data["text/html"], guarded.is_busy()),
@@ -130,7 +156,30 @@ mod tests {
     #[test]
     fn raw_results_are_as_the_code_made_them() {
         let html = "<script>1</script>".repeat(10_000);
-        let raw = Guarded::new(true).take(arrived(html.clone())).unwrap();
+        let raw = Care { raw: true, hides: None };
+        let raw = Guarded::new(raw).take(arrived(html.clone())).unwrap();
         assert_eq!(raw.result.data["text/html"], html.as_str());
+    }
+
+    #[tokio::test]
+    async fn raw_results_have_no_secrets_either_and_long_ones_are_searched_aside() {
+        let secrets = [("KEY".to_owned(), "hunter22hunter22".to_owned())];
+        let secrets = atoll_guard::redact::Secrets::new(secrets.into()).unwrap();
+        let care = Care {
+            raw: true,
+            hides: secrets.redactor().cloned(),
+        };
+        let mut guarded = Guarded::new(care);
+        let short = guarded.take(arrived("<script>hunter22hunter22".to_owned())).unwrap();
+        assert_eq!(short.result.data["text/html"], "<script>[redacted: KEY]");
+        let long = format!("{}hunter22hunter22", "b".repeat(2_000_000));
+        assert!(guarded.take(arrived(long)).is_none());
+        let long = guarded.next().await.unwrap();
+        assert!(
+            long.result.data["text/html"]
+                .as_str()
+                .unwrap()
+                .ends_with("b[redacted: KEY]")
+        );
     }
 }

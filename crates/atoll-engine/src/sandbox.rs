@@ -4,10 +4,11 @@ use crate::audit::{Actor, FileFact};
 use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
-use crate::environment::check_environment;
+use crate::environment::{check_environment, with_secrets};
 use crate::execute::{Ended, Job, Output, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
 use crate::gate::{self, Approver, Asked, Decision, InputFact, PassedCommand, Place, Refusal, RefusedCommand, Settled};
+use crate::guarded::Care;
 use crate::hint::Refusals;
 use crate::input::{Input, prepare_inputs};
 use crate::inside::{CommandSpec, Commands};
@@ -19,6 +20,7 @@ use crate::share::Room;
 use atoll_core::execution::{Execution, LeftOut, Provenance, Receipt};
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Finding, Language, Limits, SandboxId, Tier};
+use atoll_guard::redact::Secrets;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,6 +33,8 @@ pub struct SandboxSpec {
     pub limits: Limits,
     pub inputs: Vec<Input>,
     pub env: BTreeMap<String, String>,
+    /// Variables as well, which are taken out of all that comes back.
+    pub secrets: Secrets,
     /// Which context is started with the sandbox; others start when they are first used.
     pub start: Option<Language>,
     /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
@@ -60,6 +64,12 @@ pub(crate) struct Walled {
     pub(crate) jail: JailSandbox,
     pub(crate) limits: Limits,
     pub(crate) env: BTreeMap<String, String>,
+    /// Variables of its programs, too.
+    pub(crate) secrets: Secrets,
+    /// Those, and what single calls have brought: the sandbox can have kept them.
+    pub(crate) known: std::sync::Mutex<Secrets>,
+    /// New ones are added one call after the other.
+    pub(crate) learning: tokio::sync::Mutex<()>,
     pub(crate) commands: Commands,
     contexts: Contexts,
     once: bool,
@@ -103,6 +113,8 @@ pub struct Request<'a> {
     pub code: &'a str,
     /// On top of the sandbox's environment, for this execution only.
     pub env: BTreeMap<String, String>,
+    /// The same, which are taken out of all that comes back: of this execution and of later ones.
+    pub secrets: Secrets,
     /// In place of the sandbox's own; only what holds for one execution is looked at.
     pub limits: Option<Limits>,
     pub control: Control,
@@ -167,6 +179,9 @@ impl Walled {
             limits: spec.limits,
             owner: spec.by.tenant.into(),
             env: spec.env,
+            known: std::sync::Mutex::new(spec.secrets.clone()),
+            learning: tokio::sync::Mutex::default(),
+            secrets: spec.secrets,
             commands: Commands::default(),
             contexts: Contexts::new(python),
             once: spec.once,
@@ -209,7 +224,7 @@ impl Walled {
             let execution = self.refused(&slot, request.id, refusal, found);
             return Ok(Executed { execution, approver });
         }
-        let env = self.environment(slot.language, request.env)?;
+        let env = self.environment(slot.language, &request.env, &request.secrets)?;
         let taken = tokio::select! {
             taken = slot.take(self) => taken,
             () = request.control.interrupted() => return Err(EngineError::Interrupted),
@@ -226,7 +241,10 @@ impl Walled {
             limits: &limits,
             control: &request.control,
             room: request.room,
-            raw_results: request.raw_results,
+            care: Care {
+                raw: request.raw_results,
+                hides: self.hides(),
+            },
             once: self.once,
         };
         let ended = execute(&self.jail, &mut context, job, sink).await;
@@ -259,7 +277,8 @@ impl Walled {
 
     /// Whether the policy, or somebody whom it asks, lets a command start.
     pub(crate) async fn pass_command(&self, by: &Actor, spec: &CommandSpec) -> Result<PassedCommand, EngineError> {
-        let (script, judged) = gate::judge_command(spec, &self.policy).await;
+        let (script, mut judged) = gate::judge_command(spec, &self.policy).await;
+        self.hides().iter().for_each(|hides| judged.hide(hides));
         let asked = Asked {
             by,
             execution: None,
@@ -312,6 +331,7 @@ impl Walled {
         if request.approved && matches!(judged.decision, Decision::Ask(_)) {
             judged.decision = Decision::Run;
         }
+        self.hides().iter().for_each(|hides| judged.hide(hides));
         let asked = Asked {
             by,
             execution: Some(&request.id),
@@ -339,9 +359,11 @@ impl Walled {
     fn environment(
         &self,
         language: Language,
-        own: BTreeMap<String, String>,
+        own: &BTreeMap<String, String>,
+        secrets: &Secrets,
     ) -> Result<BTreeMap<String, String>, EngineError> {
-        let mut all = self.env.clone();
+        let own = with_secrets(own, secrets)?;
+        let mut all = self.variables();
         all.extend(own.clone());
         check_environment(&all)?;
         Ok(if language == Language::Python { all } else { own })
@@ -395,12 +417,19 @@ impl Walled {
         &self,
         mut out: Option<OutDir>,
     ) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
-        let collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
+        let mut collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
+        let hides = self.hides();
+        if let Some(hides) = &hides {
+            collected.hide(hides);
+        }
         let cap = self.limits.scratch.get();
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
         let (mut files, out) = saving.await.map_err(|_| crate::files::FilesError::Interrupted)?;
         if self.once {
-            let (count, names) = self.jail.left(HOME).await?;
+            let (count, mut names) = self.jail.left(HOME).await?;
+            if let Some(hides) = &hides {
+                hides.lines(&mut names);
+            }
             files.left_behind(count, names);
         }
         Ok((files, out))

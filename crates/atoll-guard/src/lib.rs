@@ -11,6 +11,7 @@ pub mod image;
 mod latex;
 pub mod markdown;
 mod plotly;
+pub mod redact;
 mod result;
 pub mod spreadsheet;
 pub mod svg;

@@ -116,6 +116,10 @@ pub(crate) struct RunArgs {
     /// Environment variable for the code; can be repeated
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,
+    /// Environment variable for the code that is redacted in all that comes back: NAME takes the value of this process's own variable,
+    /// NAME=@FILE that of a file; can be repeated
+    #[arg(long, value_name = "NAME[=@FILE]")]
+    pub(crate) secret: Vec<String>,
     /// Hosts that the code may reach; `none` is the only value the jail knows today
     #[arg(long, default_value = "none", value_name = "none|HOST[,HOST]")]
     pub(crate) net: String,

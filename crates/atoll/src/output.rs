@@ -90,7 +90,10 @@ impl Failure {
     pub(crate) fn of_engine(error: &EngineError) -> Self {
         match error {
             EngineError::Jail(JailError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
-            EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => Self::bad(error),
+            EngineError::Input(_)
+            | EngineError::Language(_)
+            | EngineError::Environment(_)
+            | EngineError::Secrets(_) => Self::bad(error),
             EngineError::NoNode(_) => Self::no_wall(error.to_string(), "apt-get install nodejs".to_owned()),
             EngineError::Interrupted => Self::interrupted(error),
             EngineError::Policy(_) => Self {

@@ -24,6 +24,7 @@ mod room;
 mod rootless;
 mod run;
 mod saving;
+mod secrets;
 mod strange;
 mod streams;
 mod template;

@@ -5,7 +5,7 @@ use atoll_core::execution::CodeError;
 use atoll_core::{Execution, ExecutionId, Language, Outcome, Verdict};
 use atoll_engine::code_policy::review;
 use atoll_engine::policy::{Policy, load};
-use atoll_engine::{Choice, Control, Output, Request, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Choice, Control, Output, Request, SandboxSpec, Secrets, Walls, Warmth};
 use atoll_tests::terminal::typed;
 use atoll_tests::{atoll, engine, execute, python, run, run_command, run_json, sandbox, stop};
 use serde_json::Value;
@@ -158,6 +158,7 @@ async fn a_yes_is_for_questions_only() -> Result<()> {
             context: Choice::Default(Language::Python),
             code,
             env: BTreeMap::new(),
+            secrets: Secrets::default(),
             limits: None,
             control: Control::default(),
             room: atoll_engine::Room::default(),

@@ -15,5 +15,6 @@ mod policies;
 mod quotas;
 mod remote;
 mod run;
+mod secrets;
 mod streams;
 mod webhook;

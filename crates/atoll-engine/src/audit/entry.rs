@@ -8,6 +8,8 @@ use super::record::{Actor, Closed, FileFact, FindingFact, KeyFact, Opened, Secre
 use crate::gate::{PassedCommand, RefusedCommand};
 use atoll_core::execution::{Execution, Hint, OutputFile, Receipt, Usage};
 use atoll_core::{ExecutionId, Finding, SandboxId};
+use atoll_guard::redact::Redactor;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Kept of a long code; its digest covers all of it.
@@ -32,6 +34,8 @@ pub struct Opening<'a> {
     pub port: Option<u16>,
     pub paths: Vec<String>,
     pub command: Vec<String>,
+    /// Takes secrets out of all texts of the entry, also of its end. Digests are of what they say.
+    pub hides: Option<Arc<Redactor>>,
 }
 
 impl<'a> Opening<'a> {
@@ -47,6 +51,7 @@ impl<'a> Opening<'a> {
             port: None,
             paths: Vec::new(),
             command: Vec::new(),
+            hides: None,
         }
     }
 
@@ -60,10 +65,16 @@ impl<'a> Opening<'a> {
         self
     }
 
-    pub(super) fn split(self, keep_code: bool) -> (Opened, Secrets) {
+    pub(super) fn split(mut self, keep_code: bool) -> (Opened, Secrets) {
+        let mut code = self.code.filter(|_| keep_code).map(Cow::Borrowed);
+        if let Some(hides) = &self.hides {
+            code = code.map(|code| Cow::Owned(hides.text(&code).into_owned()));
+            hides.lines(&mut self.paths);
+            hides.lines(&mut self.command);
+        }
         let secrets = Secrets {
             address: self.actor.address.clone(),
-            code: self.code.filter(|_| keep_code).map(|code| cut(code, MAX_CODE)),
+            code: code.map(|code| cut(&code, MAX_CODE)),
             paths: bounded(self.paths),
             command: bounded(self.command),
             error: None,
@@ -182,6 +193,16 @@ impl Closing {
         self
     }
 
+    pub(super) fn hidden_by(mut self, hides: Option<&Redactor>) -> Self {
+        if let Some(hides) = hides {
+            hides.lines(&mut self.paths);
+            for text in self.error.iter_mut().chain(&mut self.reason) {
+                hides.hide(text);
+            }
+        }
+        self
+    }
+
     pub(super) fn split(self, entry: u64) -> (Box<Closed>, Secrets) {
         let secrets = Secrets {
             paths: bounded(self.paths),
@@ -238,14 +259,16 @@ fn bounded(texts: Vec<String>) -> Vec<String> {
 pub struct Entry {
     log: Arc<AuditLog>,
     pub seq: u64,
+    hides: Option<Arc<Redactor>>,
     closed: bool,
 }
 
 impl Entry {
-    pub(super) fn new(log: Arc<AuditLog>, seq: u64) -> Self {
+    pub(super) fn new(log: Arc<AuditLog>, seq: u64, hides: Option<Arc<Redactor>>) -> Self {
         Self {
             log,
             seq,
+            hides,
             closed: false,
         }
     }
@@ -253,13 +276,13 @@ impl Entry {
     /// Waits for the lock of the log.
     pub fn close(mut self, closing: Closing) {
         self.closed = true;
-        self.log.finish(self.seq, closing);
+        self.log.finish(self.seq, closing.hidden_by(self.hides.as_deref()));
     }
 
     /// Does not wait. A log that is given back has something to catch up with.
     pub fn close_soon(mut self, closing: Closing) -> Option<Arc<AuditLog>> {
         self.closed = true;
-        let is_late = self.log.finish_soon(self.seq, closing);
+        let is_late = self.log.finish_soon(self.seq, closing.hidden_by(self.hides.as_deref()));
         is_late.then(|| Arc::clone(&self.log))
     }
 }

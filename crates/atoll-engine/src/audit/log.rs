@@ -14,6 +14,7 @@ use super::moment::Moment;
 use super::record::{Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
 use crate::jail::lock;
+use atoll_guard::redact::Redactor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -63,6 +64,7 @@ pub struct AuditLog {
 pub struct Prepared {
     opened: Opened,
     secrets: Secrets,
+    hides: Option<Arc<Redactor>>,
 }
 
 #[derive(Debug)]
@@ -132,8 +134,9 @@ impl AuditLog {
 
     /// What the others that begin need, perhaps on another thread.
     pub fn prepare(&self, opening: Opening<'_>) -> Prepared {
+        let hides = opening.hides.clone();
         let (opened, secrets) = opening.split(self.options.keep_code);
-        Prepared { opened, secrets }
+        Prepared { opened, secrets, hides }
     }
 
     pub fn begin_prepared(self: &Arc<Self>, prepared: Prepared) -> Result<Entry, AuditError> {
@@ -149,7 +152,7 @@ impl AuditLog {
     }
 
     fn enter(self: &Arc<Self>, mut turn: Turn<'_>, prepared: Prepared) -> Result<Entry, AuditError> {
-        let Prepared { opened, secrets } = prepared;
+        let Prepared { opened, secrets, hides } = prepared;
         if opened.actor.is_stranger() {
             self.check_spare()?;
         }
@@ -159,7 +162,7 @@ impl AuditLog {
             return Err(AuditError::TooManyOpen(open));
         }
         let seq = turn.inner.append(Body::Opened(opened), secrets)?;
-        Ok(Entry::new(Arc::clone(self), seq))
+        Ok(Entry::new(Arc::clone(self), seq, hides))
     }
 
     /// The last of the disk is for those whom we know.
@@ -200,6 +203,7 @@ impl AuditLog {
     /// the caller has to see to [`AuditLog::catch_up`].
     pub fn keep(&self, mut prepared: Prepared, closing: Closing) -> bool {
         prepared.opened.late = Some(Moment::now());
+        let closing = closing.hidden_by(prepared.hides.as_deref());
         self.late.add(Late::Whole(Box::new((prepared, closing))))
     }
 
@@ -307,7 +311,7 @@ impl Inner {
                 written.map_err(|error| Box::new((Late::End(closed, secrets), error)))
             }
             Late::Whole(whole) => {
-                let Prepared { opened, secrets } = whole.0.clone();
+                let Prepared { opened, secrets, .. } = whole.0.clone();
                 match self.append(Body::Opened(opened), secrets) {
                     Ok(seq) => {
                         let (closed, secrets) = whole.1.split(seq);

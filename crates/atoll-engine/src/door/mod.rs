@@ -110,6 +110,7 @@ impl Door {
         let mut opening = self.opening(Action::SandboxCreate);
         opening.template = Some(template.to_owned());
         opening.paths = spec.inputs.iter().map(|input| input.name.clone()).collect();
+        opening.hides = spec.secrets.redactor().cloned();
         let ticket = self.begin(opening).await?;
         // Open before the caller may remove them.
         let inputs = inputs::Inputs::open(&spec.inputs);

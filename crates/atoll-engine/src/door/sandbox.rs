@@ -10,16 +10,18 @@ use crate::execute::Sink;
 use crate::files::SavedFiles;
 use crate::gate::PassedCommand;
 use crate::hint::Refusals;
+use crate::input::Input;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
 use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
 use crate::session::{Refused, SessionError};
 use crate::share::Room;
-use atoll_core::dry_run::Attempts;
-use atoll_core::execution::Execution;
+use atoll_core::dry_run::DryRun;
+use atoll_core::execution::{Execution, OutputFile};
 use atoll_core::wire::agent::{Entry, ListBound};
 use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId};
+use atoll_guard::redact::Secrets;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,7 +89,9 @@ impl Sandbox {
     }
 
     fn opening(&self, action: Action) -> Opening<'_> {
-        self.door.opening(action).within(self.id())
+        let mut opening = self.door.opening(action).within(self.id());
+        opening.hides = self.inner.walled.hides();
+        opening
     }
 
     pub fn id(&self) -> &SandboxId {
@@ -120,6 +124,7 @@ impl Sandbox {
             context: Choice::Default(language),
             code,
             env: BTreeMap::new(),
+            secrets: Secrets::default(),
             limits: None,
             control: Control::of(interrupt),
             room: Room::default(),
@@ -133,6 +138,7 @@ impl Sandbox {
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
     /// different contexts run side by side. A context that did not survive is replaced.
     pub async fn execute(&self, request: Request<'_>, sink: Sink<'_>) -> Result<Execution, EngineError> {
+        self.inner.walled.learn(&request.secrets).await?;
         let mut opening = self.opening(Action::Execute);
         opening.execution = Some(request.id.clone());
         opening.code = Some(request.code);
@@ -142,7 +148,10 @@ impl Sandbox {
         let control = request.control.clone();
         let work = async {
             control.begin();
-            self.inner.walled.execute(&self.door.actor, request, sink).await
+            let walled = &self.inner.walled;
+            let done = walled.execute(&self.door.actor, request, sink).await?;
+            let execution = walled.without_secrets(done.execution);
+            Ok(Executed { execution, ..done })
         };
         let facts = |done: &Executed| Closing {
             approver: done.approver.clone(),
@@ -166,9 +175,16 @@ impl Sandbox {
             .await
     }
 
-    /// What the code of a dry run has tried so far; `None` for others. Looking at it is no dispatch.
-    pub fn attempts(&self) -> Option<Attempts> {
-        self.inner.walled.jail.watch.as_ref().map(|watch| watch.attempts())
+    /// What the code of a dry run has tried, and its saved files against the inputs; `None` for others. Looking at it is no
+    /// dispatch.
+    pub async fn dry_run(&self, files: &[OutputFile], inputs: &[Input]) -> Option<DryRun> {
+        let attempts = self.inner.walled.jail.watch.as_ref()?.attempts();
+        Some(crate::dry_run::told(attempts, files, inputs, self.inner.walled.hides()).await)
+    }
+
+    /// The name of a secret whose value is in a text: nobody can be shown such a text.
+    pub fn secret_in(&self, text: &str) -> Option<String> {
+        self.inner.walled.secret_in(text)
     }
 
     /// Contexts that are there. Looking at them is no dispatch.

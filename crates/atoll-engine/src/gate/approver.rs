@@ -104,7 +104,7 @@ impl Walled {
             Decision::Run => return Ok(Settled::new(judged, None, None)),
             Decision::Refuse(refusal) => Some(refusal.clone()),
             Decision::Ask(refusal) if self.approver.is_none() => Some(refusal.clone()),
-            Decision::Ask(_) => None,
+            Decision::Ask(refusal) => self.secret_in(asked.code).map(|secret| refusal.clone().unseen(&secret)),
         };
         let (Decision::Ask(question), Some(approver), None) = (&judged.decision, &self.approver, &refusal) else {
             return Ok(Settled::new(judged, refusal, None));
@@ -159,6 +159,14 @@ impl Refusal {
         let instead = "nobody has answered in time; ask again, or write it without what the rule is about";
         self.say("ApprovalExpired", Outcome::ApprovalExpired, instead.to_owned());
         self
+    }
+
+    /// Who is to say yes must see what runs, and nobody is shown a secret. So a secret cannot hide code.
+    fn unseen(self, secret: &str) -> Self {
+        let why = format!(
+            "nobody can be asked: it has the value of the secret `{secret}` in it; read that from the environment instead"
+        );
+        self.with_nobody(Some(why))
     }
 
     fn with_nobody(mut self, why: Option<String>) -> Self {

@@ -103,7 +103,7 @@ impl Walled {
     /// Starts a program. The listener hears everything from its first byte on.
     pub(crate) async fn spawn(&self, spec: CommandSpec) -> Result<(Arc<Command>, Listener), EngineError> {
         let ends = Ends::make(&spec)?;
-        let mut env = self.env.clone();
+        let mut env = self.variables();
         env.extend(spec.env.clone());
         crate::check_environment(&env)?;
         let ask = Ask::Spawn {
@@ -124,7 +124,11 @@ impl Walled {
             None => (ends.stdin, ends.sources),
             Some(_) => terminal(fds.next().ok_or(JailError::Agent)?)?,
         };
-        let (command, listener, listeners) = Command::new(pid, spec, pidfd, stdin)?;
+        let sources = match self.hides() {
+            Some(hides) => sources.hiding(&hides),
+            None => sources,
+        };
+        let (command, listener, listeners) = Command::new(pid, self.told(spec), pidfd, stdin)?;
         let command = Arc::new(command);
         self.commands.keep(Arc::clone(&command));
         tokio::spawn(pump(Arc::clone(&command), asked, sources, listeners));

@@ -9,10 +9,12 @@ use super::watch::Watch;
 use crate::stat::Stats;
 use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{Limits, SandboxId};
+use atoll_guard::redact::Redactor;
 use atoll_jail::channel;
 use atoll_jail::plan::{FromJailer, InputPlan, ToJailer};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -62,6 +64,30 @@ pub(crate) struct Collected {
     pub(crate) skipped: Vec<(String, String)>,
     /// Entries that the agent did not even look at.
     pub(crate) unseen: u64,
+}
+
+impl Collected {
+    /// Names without secrets. Each is still there once.
+    pub(crate) fn hide(&mut self, hides: &Redactor) {
+        let mut used: BTreeSet<String> = self.files.iter().map(|(path, _)| path.clone()).collect();
+        for (path, _) in &mut self.files {
+            let shown = hides.text(path).into_owned();
+            if shown != *path {
+                *path = free(shown, &used);
+                used.insert(path.clone());
+            }
+        }
+        for (path, why) in &mut self.skipped {
+            hides.hide(path);
+            hides.hide(why);
+        }
+    }
+}
+
+fn free(wanted: String, used: &BTreeSet<String>) -> String {
+    let numbered = (2u32..).map(|number| format!("{wanted}-{number}"));
+    let mut names = std::iter::once(wanted.clone()).chain(numbered);
+    names.find(|name| !used.contains(name)).unwrap_or(wanted)
 }
 
 impl JailSandbox {

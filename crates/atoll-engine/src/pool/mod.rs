@@ -4,7 +4,7 @@ mod size;
 
 use crate::door::{Door, Sandbox};
 use crate::engine::{Engine, EngineError};
-use crate::environment::check_environment;
+use crate::environment::with_secrets;
 use crate::jail::{Inspected, JailSandbox, lock};
 use crate::sandbox::{SandboxSpec, Walled};
 use atoll_core::{Language, Limits};
@@ -79,7 +79,7 @@ impl Pool {
     }
 
     async fn take_or_make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
-        check_environment(&spec.env)?;
+        with_secrets(&spec.env, &spec.secrets)?;
         let engine = &self.shared.engine;
         match self.take(&spec) {
             Some(one) => Walled::claim(engine, one.jail, one.python, spec).await,

@@ -36,18 +36,18 @@ fn texts() -> Vec<Text> {
     let html = html::PAYLOADS.iter().map(|text| Text {
         mime: page,
         raw: (*text).to_owned(),
-        cleaned: atoll_guard::html::clean(text).unwrap().text,
+        cleaned: atoll_guard::html::clean(text).expect("it is short").text,
     });
     let drawings = svg::INSIDE.iter().map(|inside| svg::drawing(inside));
     let svg = drawings.map(|text| Text {
         mime: "image/svg+xml",
-        cleaned: atoll_guard::svg::clean(&text).unwrap().text,
+        cleaned: atoll_guard::svg::clean(&text).expect("it is short").text,
         raw: text,
     });
     let markdown = markdown::PAYLOADS.iter().map(|text| Text {
         mime: page,
         raw: rendered(text),
-        cleaned: rendered(&atoll_guard::markdown::clean(text).unwrap().text),
+        cleaned: rendered(&atoll_guard::markdown::clean(text).expect("it is short").text),
     });
     html.chain(svg).chain(markdown).collect()
 }
@@ -61,8 +61,8 @@ fn rendered(text: &str) -> String {
 
 /// Which texts made the browser ask for something, or run.
 fn visit(texts: &[Text], form: impl Fn(&Text) -> &str) -> BTreeSet<usize> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
     let page = |(at, text): (usize, &Text)| (text.mime, aimed(form(text), at, address));
     let site = Arc::new(Site {
         pages: texts.iter().enumerate().map(page).collect(),
@@ -76,7 +76,7 @@ fn visit(texts: &[Text], form: impl Fn(&Text) -> &str) -> BTreeSet<usize> {
         }
     });
     browse(address);
-    let leaked = site.leaked.lock().unwrap();
+    let leaked = site.leaked.lock().expect("nobody has failed");
     leaked.clone()
 }
 
@@ -109,7 +109,7 @@ impl Site {
         match (number.parse::<usize>(), rest) {
             (Ok(at), "") if at < self.pages.len() => (self.pages[at].0, self.pages[at].1.clone()),
             (Ok(at), _) => {
-                self.leaked.lock().unwrap().insert(at);
+                self.leaked.lock().expect("nobody has failed").insert(at);
                 ("text/plain", String::new())
             }
             (Err(_), _) => ("text/html", self.index()),
@@ -125,7 +125,7 @@ impl Site {
 
 /// Shows the page of all texts until nothing is under way any more.
 fn browse(address: SocketAddr) {
-    let profile = tempfile::tempdir().unwrap();
+    let profile = tempfile::tempdir().expect("a directory");
     let status = Command::new("chromium")
         .args([
             "--headless",

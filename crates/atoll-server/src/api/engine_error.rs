@@ -21,9 +21,10 @@ impl From<EngineError> for ApiError {
                 tracing::error!(error = %crate::chain(&error), "an input could not be handed over");
                 Self::new(ErrorCode::Internal, "an input could not be handed over")
             }
-            EngineError::Input(_) | EngineError::Language(_) | EngineError::Environment(_) => {
-                Self::new(ErrorCode::InvalidRequest, error.to_string())
-            }
+            EngineError::Input(_)
+            | EngineError::Language(_)
+            | EngineError::Environment(_)
+            | EngineError::Secrets(_) => Self::new(ErrorCode::InvalidRequest, error.to_string()),
             EngineError::NoNode(_) => Self::new(ErrorCode::NotSupported, error.to_string()),
             EngineError::Policy(refused) => of_policy(refused),
             EngineError::NoContext(_) => Self::not_found("context"),

@@ -116,6 +116,7 @@ impl Sandboxes {
             limits: wish.limits,
             inputs: wish.inputs,
             env: wish.env,
+            secrets: wish.secrets,
             start: None,
             once: wish.once,
             dry_run: wish.dry_run,

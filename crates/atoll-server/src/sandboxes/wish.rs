@@ -7,9 +7,9 @@ use crate::limits::{Rate, Slot};
 use crate::store::{SandboxRecord, Usage};
 use atoll_core::service::SandboxState;
 use atoll_core::{EndReason, Limits, SandboxId, Tier};
-use atoll_engine::Input;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{EventLog, Rule, Session};
+use atoll_engine::{Input, Secrets};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,7 @@ pub struct Wish {
     pub template: Option<String>,
     pub limits: Limits,
     pub env: BTreeMap<String, String>,
+    pub secrets: Secrets,
     pub inputs: Vec<Input>,
     pub metadata: BTreeMap<String, String>,
     pub rule: Rule,

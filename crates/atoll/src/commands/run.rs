@@ -7,6 +7,7 @@ mod gate;
 mod notes;
 mod remote;
 mod request;
+mod secrets;
 mod sheets;
 mod shown;
 
@@ -16,14 +17,13 @@ use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::ExecutionId;
-use atoll_core::dry_run::DryRun;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Opening};
-use atoll_engine::dry_run::changes;
 use atoll_engine::template::{Template, TemplateStore};
 use atoll_engine::{
-    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Walls, Warmth,
+    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Secrets, Walls,
+    Warmth,
 };
 use request::Request;
 use std::collections::BTreeMap;
@@ -95,6 +95,7 @@ fn note_refused(request: &Request, refused: &Execution) -> Result<(), Failure> {
         execution: Some(refused.execution_id.clone()),
         language: Some(request.language.as_str().to_owned()),
         code: Some(&request.code),
+        hides: request.secrets.redactor().cloned(),
         ..Opening::new(Action::Execute, &actor)
     };
     audit::noted(&log, opening, || Ok(()), |()| Closing::of_execution(refused))
@@ -203,6 +204,7 @@ async fn in_sandbox(
         limits: request.limits,
         inputs: request.inputs.clone(),
         env: request.env.clone(),
+        secrets: request.secrets.clone(),
         start: Some(request.language),
         once: true,
         dry_run: request.dry_run,
@@ -229,6 +231,8 @@ async fn in_sandbox(
         context: Choice::Default(request.language),
         code: &request.code,
         env: BTreeMap::new(),
+        // The sandbox has them.
+        secrets: Secrets::default(),
         limits: None,
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),
@@ -239,11 +243,7 @@ async fn in_sandbox(
     let mut execution = sandbox.execute(asked, &mut sink).await?;
     let (files, out) = sandbox.collect_into(out).await?;
     execution.files = files.files.clone();
-    execution.dry_run = sandbox.attempts().map(|attempts| DryRun {
-        changes: changes(&execution.files, &request.inputs),
-        attempts,
-        approval_id: None,
-    });
+    execution.dry_run = sandbox.dry_run(&execution.files, &request.inputs).await;
     Ok((execution, files, out))
 }
 

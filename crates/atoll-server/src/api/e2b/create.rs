@@ -10,6 +10,7 @@ use crate::auth::Caller;
 use crate::sandboxes::Wish;
 use atoll_core::Limits;
 use atoll_core::quantity::{CpuTimeMillis, WallMillis};
+use atoll_engine::Secrets;
 use atoll_engine::session::Rule;
 use axum::Json;
 use axum::body::Bytes;
@@ -130,6 +131,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         template: template(&call.template_id),
         limits: limits(e2b.limits),
         env: call.env_vars.unwrap_or_default(),
+        secrets: Secrets::default(),
         metadata: call.metadata.unwrap_or_default(),
         rule: Rule::For(e2b.bounded(timeout)?),
         longest: None,

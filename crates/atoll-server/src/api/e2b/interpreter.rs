@@ -17,7 +17,7 @@ use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language, SandboxId};
 use atoll_engine::audit::Actor;
 use atoll_engine::session::{Session, SessionError};
-use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox};
+use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox, Secrets};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -196,6 +196,7 @@ impl Run {
             context,
             code: &code,
             env,
+            secrets: Secrets::default(),
             limits: None,
             control: self.control.clone(),
             room: self.said.room(),

@@ -2,21 +2,24 @@
 
 use super::execute::Finished;
 use crate::api::AppState;
+use crate::approvals::HeldFiles;
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
-use atoll_core::dry_run::{Attempts, DryRun};
-use atoll_core::execution::{LeftOutFile, OutputFile};
-use atoll_core::{Language, Limits};
-use atoll_engine::Input;
-use atoll_engine::dry_run::changes;
+use atoll_core::execution::{Execution, LeftOutFile};
+use atoll_core::{ApprovalId, Language, Limits};
+use atoll_engine::audit::Actor;
 use atoll_engine::gate::{InputFact, Question};
 use atoll_engine::policy::Policy;
+use atoll_engine::{Input, Sandbox};
 use std::sync::Arc;
+
+/// As in other lists of what is left out.
+const MOST_NAMED: usize = 100;
 
 /// What is asked for, for those who are to judge what came of it.
 #[derive(Debug)]
 pub(super) struct Dry {
-    inputs: Vec<Input>,
+    pub(super) inputs: Vec<Input>,
     limits: Limits,
     policy: Arc<Policy>,
     language: Language,
@@ -32,34 +35,50 @@ impl Dry {
         }
     }
 
-    /// The files against the inputs, beside what was tried.
-    pub(super) async fn told(&self, files: &[OutputFile], attempts: Attempts) -> DryRun {
-        let (files, inputs) = (files.to_vec(), self.inputs.clone());
-        let compared = tokio::task::spawn_blocking(move || changes(&files, &inputs)).await;
-        DryRun {
-            changes: compared.unwrap_or_default(),
-            attempts,
-            approval_id: None,
+    /// Keeps the files back and asks. Files that nobody can be asked about are left out, and why.
+    pub(super) async fn hold(
+        self,
+        state: &AppState,
+        by: &Actor,
+        sandbox: &Sandbox,
+        code: &str,
+        finished: &mut Finished,
+    ) {
+        let held = finished.outputs.hold();
+        let Ok(execution) = &mut finished.done else { return };
+        if held.files.is_empty() || execution.dry_run.is_none() {
+            return;
+        }
+        let asked = match sandbox.secret_in(code) {
+            Some(name) => Err(format!(
+                "the code has the value of the secret `{name}` in it, and nobody is shown that"
+            )),
+            None => self.ask(state, by, code, execution, held).await,
+        };
+        match asked {
+            Ok(id) => execution
+                .dry_run
+                .iter_mut()
+                .for_each(|told| told.approval_id = Some(id.to_string())),
+            Err(why) => leave_out(execution, &why),
         }
     }
 
-    /// Keeps the files back and asks. Files that nobody can be asked about are left out, and why.
-    pub(super) async fn hold(self, state: &AppState, caller: &Caller, code: &str, finished: &mut Finished) {
-        let held = finished.outputs.hold();
-        let Ok(execution) = &mut finished.done else { return };
-        let (Some(dry_run), Some(sandbox)) = (&mut execution.dry_run, &execution.sandbox_id) else {
-            return;
-        };
-        if held.files.is_empty() {
-            return;
-        }
+    async fn ask(
+        &self,
+        state: &AppState,
+        by: &Actor,
+        code: &str,
+        execution: &Execution,
+        held: HeldFiles,
+    ) -> Result<ApprovalId, String> {
         let fact = |input: &Input| InputFact {
             name: input.name.clone(),
             sha256: None,
         };
         let question = Question {
-            by: &caller.actor(),
-            sandbox,
+            by,
+            sandbox: execution.sandbox_id.as_ref().ok_or("there is no sandbox")?,
             execution: Some(&execution.execution_id),
             language: self.language,
             code,
@@ -68,16 +87,16 @@ impl Dry {
             limits: &self.limits,
             inputs: self.inputs.iter().map(fact).collect(),
         };
-        match state.approvals.hold(question, dry_run.clone(), held).await {
-            Ok(id) => dry_run.approval_id = Some(id.to_string()),
-            Err(why) => {
-                let left_out = execution.files.iter().map(|file| LeftOutFile {
-                    path: file.path.clone(),
-                    why: format!("it cannot be held: {why}"),
-                });
-                execution.left_out.count += execution.files.len() as u64;
-                execution.left_out.files.extend(left_out.take(100));
-            }
-        }
+        let dry_run = execution.dry_run.clone().unwrap_or_default();
+        state.approvals.hold(question, dry_run, held).await
     }
+}
+
+fn leave_out(execution: &mut Execution, why: &str) {
+    let left_out = execution.files.iter().map(|file| LeftOutFile {
+        path: file.path.clone(),
+        why: format!("it cannot be held: {why}"),
+    });
+    execution.left_out.files.extend(left_out.take(MOST_NAMED));
+    execution.left_out.count += execution.files.len() as u64;
 }

@@ -4,6 +4,7 @@
 use super::dry::Dry;
 use super::outputs::{Outputs, collect};
 use super::wire::OutputFiles;
+use super::wish::Variables;
 use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
@@ -15,7 +16,6 @@ use atoll_engine::policy::Policy;
 use atoll_engine::session::Session;
 use atoll_engine::{Choice, Control, Output, Request};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What is to be done in a sandbox.
@@ -26,7 +26,7 @@ pub(super) struct Job {
     pub(super) session: Arc<Session>,
     pub(super) code: String,
     pub(super) context: Choice,
-    pub(super) env: BTreeMap<String, String>,
+    pub(super) variables: Variables,
     pub(super) limits: Option<Limits>,
     pub(super) raw_results: bool,
     /// Besides the sandbox's own.
@@ -113,7 +113,8 @@ impl Job {
                 let (dry, sandbox) = (ends.dry.take(), session.by(&self.caller.actor()));
                 let mut finished = collect(&sandbox, &session, execution, ends, dry.as_deref()).await;
                 if let Some(dry) = dry {
-                    dry.hold(&self.state, &self.caller, &self.code, &mut finished).await;
+                    let by = self.caller.actor();
+                    dry.hold(&self.state, &by, &sandbox, &self.code, &mut finished).await;
                 }
                 session.end_by(&self.caller.actor(), EndReason::Closed);
                 session.gone().await;
@@ -134,7 +135,8 @@ impl Job {
             id,
             context: self.context.clone(),
             code: &self.code,
-            env: self.env.clone(),
+            env: self.variables.0.clone(),
+            secrets: self.variables.1.clone(),
             limits: self.limits,
             control: control.clone(),
             room: said.room(),

@@ -46,7 +46,7 @@ pub(crate) async fn run(
         limits: limits(&state, &call, &session)?,
         policy: policies::asked(&state, call.policy.as_ref())?,
         code: checked_code(call.code)?,
-        env: checked_env(call.env)?,
+        variables: checked_env(call.env, call.secrets).await?,
         raw_results: call.raw_results,
         session,
         context,

@@ -55,8 +55,8 @@ pub(super) async fn collect(
     };
     execution.left_out = collected.left_out();
     execution.files = collected.files;
-    if let Some((dry, attempts)) = dry.zip(sandbox.attempts()) {
-        execution.dry_run = Some(dry.told(&execution.files, attempts).await);
+    if let Some(dry) = dry {
+        execution.dry_run = sandbox.dry_run(&execution.files, &dry.inputs).await;
     }
     let mut outputs = Outputs {
         _folder: Some(folder),

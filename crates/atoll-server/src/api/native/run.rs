@@ -5,7 +5,7 @@ use super::dry::Dry;
 use super::execute::{After, Ends, Finished, Job, Own, start};
 use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
-use super::wish::{Place, checked_code, checked_env, language};
+use super::wish::{Place, Variables, checked_code, checked_env, language};
 use super::{Refusals, sse};
 use crate::api::budget::json_in_pieces;
 use crate::api::said::Item;
@@ -17,7 +17,6 @@ use atoll_engine::Choice;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use utoipa::IntoParams;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -61,7 +60,7 @@ pub(crate) async fn run(
         once: true,
         dry_run: query.dry_run,
         policy: asked(&state, call.policy.as_ref())?,
-        ..place.wish(&state, checked_env(call.env)?)
+        ..place.wish(&state, checked_env(call.env, call.secrets).await?)
     };
     let dry = query
         .dry_run
@@ -73,10 +72,10 @@ pub(crate) async fn run(
         session: made.session,
         code,
         context: Choice::Default(language),
-        env: BTreeMap::new(),
+        // The sandbox has them.
+        variables: Variables::default(),
         limits: None,
         raw_results: call.raw_results,
-        // The sandbox has it.
         policy: None,
         after: After::Ends(Ends {
             wanted: call.output_files,

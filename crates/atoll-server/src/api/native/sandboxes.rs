@@ -43,7 +43,7 @@ pub(crate) async fn create(
         longest: lifetime(&state, call.lifetime_ms)?,
         pause_at_end: call.pause_when_idle,
         max_executions: checked_count(call.max_executions)?,
-        ..place.wish(&state, checked_env(call.env)?)
+        ..place.wish(&state, checked_env(call.env, call.secrets).await?)
     };
     let made = state.sandboxes.create(&caller, wish).await?;
     // The sandbox has them now.

@@ -1,12 +1,12 @@
 //! From words to a sandbox that is wanted: language, tier, template, profile and limits, checked as `atoll run` checks them.
 
-use super::wire::LimitsRequest;
+use super::wire::{LimitsRequest, SecretValues};
 use crate::api::object::Object;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::sandboxes::Wish;
 use atoll_core::{Language, Limits, ProfileName, Tier};
-use atoll_engine::check_environment;
 use atoll_engine::session::Rule;
+use atoll_engine::{Secrets, secrets_of, with_secrets};
 use std::collections::BTreeMap;
 
 /// In what a sandbox is made.
@@ -38,11 +38,12 @@ impl Place {
     }
 
     /// With the server's idle time and no end of its own.
-    pub(super) fn wish(self, state: &AppState, env: BTreeMap<String, String>) -> Wish {
+    pub(super) fn wish(self, state: &AppState, (env, secrets): Variables) -> Wish {
         Wish {
             template: self.template,
             limits: self.limits,
             env,
+            secrets,
             inputs: Vec::new(),
             metadata: BTreeMap::new(),
             rule: Rule::Idle(state.settings.lifetime.idle.duration()),
@@ -83,7 +84,11 @@ pub(super) fn checked_code(code: Option<String>) -> Result<String, ApiError> {
     }
 }
 
-pub(super) fn checked_env(env: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, ApiError> {
-    check_environment(&env).map_err(|error| ApiError::invalid(error.to_string()))?;
-    Ok(env)
+/// What code finds in its environment: what may be shown, and what may not.
+pub(super) type Variables = (BTreeMap<String, String>, Secrets);
+
+pub(super) async fn checked_env(env: BTreeMap<String, String>, secrets: SecretValues) -> Result<Variables, ApiError> {
+    let secrets = secrets_of(secrets.0).await?;
+    with_secrets(&env, &secrets).map_err(|error| ApiError::invalid(error.to_string()))?;
+    Ok((env, secrets))
 }

@@ -12,7 +12,8 @@ use std::io::{BufRead, IsTerminal};
 /// Whether the code may run, and whether somebody had to say so; otherwise the answer.
 pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
     let policy = request.policy.clone().unwrap_or_else(Policy::standard);
-    let judged = judge(&request.code, request.language, &policy, true);
+    let mut judged = judge(&request.code, request.language, &policy, true);
+    request.secrets.redactor().iter().for_each(|hides| judged.hide(hides));
     if request.policy.is_some() && !request.json {
         tell(&judged.findings);
     }

@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -74,7 +74,7 @@ fn held(dry_run: &DryRun) -> String {
 
 fn form(request: &Request) -> Result<Form, Failure> {
     let limits = &request.limits;
-    let words = json!({
+    let mut words = json!({
         "language": request.language,
         "template": request.template,
         "profile": request.profile,
@@ -87,6 +87,9 @@ fn form(request: &Request) -> Result<Form, Failure> {
             "text_output_bytes": limits.text_output, "rich_output_bytes": limits.rich_output,
         },
     });
+    if !request.secrets.is_empty() {
+        words["secrets"] = json!(request.secrets.reveal().collect::<BTreeMap<_, _>>());
+    }
     let mut form = Form::new(format!("atoll-{:032x}", u128::from_be_bytes(super::random())));
     form.text("request", &words.to_string());
     form.text("code", &request.code);

@@ -1,11 +1,12 @@
 //! From words to meaning: every argument of `atoll run` is read and checked before anything is started.
 
+use super::secrets;
 use crate::args::RunArgs;
 use crate::commands::{code, policy};
 use crate::output::Failure;
 use atoll_core::{Language, Limits, ProfileName, Tier};
 use atoll_engine::policy::Policy;
-use atoll_engine::{Input, OutDir, check_distinct, check_environment};
+use atoll_engine::{Input, OutDir, Secrets, check_distinct, with_secrets};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +21,7 @@ pub(super) struct Request {
     pub(super) limits: Limits,
     pub(super) inputs: Vec<Input>,
     pub(super) env: BTreeMap<String, String>,
+    pub(super) secrets: Secrets,
     /// `None`: the usual one.
     pub(super) template: Option<String>,
     pub(super) profile: ProfileName,
@@ -57,7 +59,8 @@ impl Request {
             .collect::<Result<Vec<_>, _>>()?;
         check_distinct(&inputs).map_err(|error| Failure::bad(&error))?;
         let env: BTreeMap<_, _> = args.env.iter().map(|pair| variable(pair)).collect::<Result<_, _>>()?;
-        check_environment(&env).map_err(|error| Failure::bad(&error))?;
+        let secrets = secrets::read(&args.secret)?;
+        with_secrets(&env, &secrets).map_err(|error| Failure::bad(&error))?;
         if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !out.is_dir()) {
             return Err(Failure::usage(format!(
                 "`--out` is not a directory: `{}`",
@@ -82,6 +85,7 @@ impl Request {
             limits,
             inputs,
             env,
+            secrets,
             template: args.template,
             profile: word(&args.profile)?,
             server: args.server,

@@ -2,6 +2,7 @@
 
 use super::limits::LimitsRequest;
 use super::policy::PolicyRequest;
+use super::secrets::SecretValues;
 use crate::api::object::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +48,9 @@ pub struct RunRequest {
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
     pub env: BTreeMap<String, String>,
+    /// Variables as well, at least 8 characters each, which are redacted in all that comes back
+    #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
+    pub secrets: SecretValues,
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
     pub output_files: OutputFiles,
@@ -94,6 +98,9 @@ pub struct SandboxRequest {
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
     pub env: BTreeMap<String, String>,
+    /// Variables as well, at least 8 characters each, which are redacted in all that comes back
+    #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
+    pub secrets: SecretValues,
     pub metadata: BTreeMap<String, String>,
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
@@ -124,6 +131,9 @@ pub struct ExecuteRequest {
     pub context_id: Option<String>,
     /// On top of the sandbox's own
     pub env: BTreeMap<String, String>,
+    /// Variables as well, at least 8 characters each, which are redacted in all that comes back, now and later
+    #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
+    pub secrets: SecretValues,
     /// Times and output only: the rest is fixed when a sandbox is made
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,

@@ -8,6 +8,7 @@ mod keys;
 mod limits;
 mod policy;
 mod sandbox;
+mod secrets;
 mod template;
 
 pub use approval::{
@@ -27,4 +28,5 @@ pub use keys::{CreatedKey, Health, Key, KeyList, KeyQuotas, NewKeyRequest};
 pub use limits::{LimitsAnswer, LimitsRequest};
 pub use policy::{PolicyAnswer, PolicyDetail, PolicyList, PolicyName, PolicyRequest};
 pub use sandbox::{ContextAnswer, ContextList, SandboxAnswer, SandboxList};
+pub use secrets::SecretValues;
 pub use template::{PackageAnswer, TemplateAnswer, TemplateDetail, TemplateList};

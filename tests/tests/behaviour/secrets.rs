@@ -1,0 +1,171 @@
+//! `atoll run --secret`: where values come from, and that they are in nothing that comes back.
+
+use anyhow::{Context, Result};
+use atoll_core::wire::agent::TerminalSize;
+use atoll_engine::{CommandEvent, CommandSpec, SandboxSpec, Secrets, Walls, Warmth};
+use atoll_tests::process::BOUND;
+use atoll_tests::server::atoll_in;
+use atoll_tests::{atoll, engine, home, run_command, stop};
+use std::collections::BTreeMap;
+use std::process::Command;
+
+const VALUE: &str = "hunter22 \"of\" hunter22";
+const MARKER: &str = "[redacted: TOKEN]";
+
+const TELLS: &str = "import os, sys, base64\n\
+    t = os.environ['TOKEN']\n\
+    print(len(t), t, t[::-1], repr(t), t.encode().hex(), base64.b64encode(t.encode()).decode())\n\
+    for letter in 'go ' + t + ' on\\n': os.write(1, letter.encode())\n\
+    print(t, file=sys.stderr)\n\
+    open('/data/output/' + t, 'w').write('kept: ' + t)\n\
+    raise ValueError(t)";
+
+/// In a directory of its own, with the secret in its environment.
+fn command(dir: &std::path::Path) -> Command {
+    let mut command = atoll();
+    command.args(["run", "--template", "python-min"]);
+    command.env("TOKEN", VALUE).current_dir(dir);
+    command
+}
+
+#[test]
+fn a_secret_is_a_variable_of_the_code_and_comes_back_as_its_name() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ran = run_command(command(dir.path()).args(["--secret", "TOKEN", "-c", TELLS]))?;
+    let line = format!("22 {MARKER} {MARKER} '{MARKER}' {MARKER} {MARKER}\ngo {MARKER} on\n");
+    assert_eq!(ran.stdout, line);
+    assert!(
+        ran.stderr.starts_with(&format!("{MARKER}\n")) && ran.stderr.contains(&format!("ValueError: {MARKER}")),
+        "{ran:?}"
+    );
+    assert!(!ran.stderr.contains("hunter"), "{ran:?}");
+    // The file has another name, and its bytes are the code's.
+    let saved = std::fs::read_to_string(dir.path().join("atoll-out").join(MARKER))?;
+    assert_eq!(saved, format!("kept: {VALUE}"));
+    let json = run_command(command(dir.path()).args(["--secret", "TOKEN", "--json", "-c", TELLS]))?;
+    let answer: atoll_core::Execution = serde_json::from_str(&json.stdout).with_context(|| format!("{json:?}"))?;
+    assert_eq!(
+        (answer.stdout, answer.error.context("no error")?.value),
+        (line, MARKER.to_owned())
+    );
+    assert!(!json.stdout.contains("hunter"), "{json:?}");
+    Ok(())
+}
+
+#[test]
+fn a_file_can_hold_the_secret_and_every_language_has_it() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("token"), "of a file, with a line break\r\n")?;
+    for (language, code) in [
+        (
+            "python",
+            "import os\nprint(len(os.environ['TOKEN']), os.environ['TOKEN'])",
+        ),
+        ("bash", "echo ${#TOKEN} $TOKEN"),
+        ("javascript", "console.log(process.env.TOKEN.length, process.env.TOKEN)"),
+    ] {
+        let ran = run_command(command(dir.path()).args(["--secret", "TOKEN=@token", "--lang", language, "-c", code]))?;
+        assert_eq!(ran.stdout, format!("28 {MARKER}\n"), "{language} {ran:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_no_secret_is_refused_before_anything_starts_and_not_shown() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for (args, words) in [
+        (
+            &["--secret", "TOKEN=hunter22hunter22"][..],
+            "a value on the command line",
+        ),
+        (
+            &["--secret", "TOKEN", "--secret", "hunter22"],
+            "number 2: there is no environment variable",
+        ),
+        (&["--secret", "TOKEN=@hunter22"], "cannot be read"),
+        (&["--secret", "TOKEN", "--secret", "TOKEN"], "one name twice"),
+        (&["--secret", "TOKEN", "--env", "TOKEN=hunter22"], "give it once"),
+        (&["--secret", "SHORT"], "too short"),
+    ] {
+        let ran = run_command(
+            command(dir.path())
+                .env("SHORT", "hunter2")
+                .args(args)
+                .args(["-c", "print(1)"]),
+        )?;
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{words}: {ran:?}");
+        assert!(!ran.stderr.contains("hunter"), "{ran:?}");
+        assert_eq!(ran.stdout, "");
+    }
+    Ok(())
+}
+
+/// Code that its policy refuses never starts; what is said about it, and what is kept of it, is searched all the same.
+#[test]
+fn refused_code_that_has_the_value_in_it_is_told_and_kept_without_it() -> Result<()> {
+    let (dir, log) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let code = format!("import hunter22, os\nos.system('{VALUE}')\n__import__('hunter22_hunter22')\nx = '{VALUE}");
+    let secret = "hunter22_hunter22";
+    let mut refused = command(dir.path());
+    refused
+        .env("ATOLL_AUDIT_DIR", log.path().join("log"))
+        .env("ATOLL_AUDIT_KEEP_CODE", "true")
+        .env("OTHER", secret);
+    let ran = run_command(refused.args([
+        "--secret", "TOKEN", "--secret", "OTHER", "--policy", "strict", "-c", &code,
+    ]))?;
+    assert!(
+        !ran.stderr.contains("22 \"of\"") && !ran.stderr.contains(secret),
+        "{ran:?}"
+    );
+    let kept = run_command(
+        atoll_in(&home())
+            .env("ATOLL_AUDIT_DIR", log.path().join("log"))
+            .args(["audit", "export"]),
+    )?;
+    assert!(
+        kept.stdout.contains("os.system('[redacted: TOKEN]')") && kept.stdout.contains("[redacted: OTHER]"),
+        "{kept:?}"
+    );
+    assert!(
+        !kept.stdout.contains(secret) && !kept.stdout.contains("\\\"of\\\""),
+        "{kept:?}"
+    );
+    Ok(())
+}
+
+/// Who types must see each letter, also one that a secret begins with. What a command is told as has no secret in it.
+#[tokio::test]
+async fn a_terminal_shows_after_a_moment_what_could_become_a_secret() -> Result<()> {
+    let engine = engine("python-min", Warmth::Cold, Walls::default()).await?;
+    let secrets = Secrets::new(BTreeMap::from([("TOKEN".to_owned(), VALUE.to_owned())]))?;
+    let spec = SandboxSpec {
+        secrets,
+        ..SandboxSpec::default()
+    };
+    let sandbox = engine.create(spec).await?;
+    let script = "stty -echo; printf hunter22; read; printf ' \"of\" '; printf 'hunter22.%s.' \"$1\"";
+    let argv = ["/bin/bash", "-c", script, "bash", VALUE].map(str::to_owned).to_vec();
+    let spec = CommandSpec {
+        argv,
+        terminal: Some(TerminalSize { columns: 80, rows: 24 }),
+        ..CommandSpec::default()
+    };
+    let (command, mut listener) = sandbox.spawn(spec).await?;
+    assert_eq!(command.info.spec.argv[4], MARKER);
+    let mut shown = String::new();
+    let mut typed = false;
+    while let Some(event) = tokio::time::timeout(BOUND, listener.next()).await? {
+        if let CommandEvent::Terminal(bytes) = event {
+            shown.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        if !typed && shown.ends_with("hunter22") {
+            typed = command.write(b"\n").await?;
+        }
+    }
+    // Of the value that waited its beginning was seen; of the other one nothing.
+    assert_eq!(shown.replace("\r\n", ""), format!("hunter22{MARKER}.{MARKER}."));
+    sandbox.end().await?;
+    drop(sandbox);
+    stop(engine).await
+}
