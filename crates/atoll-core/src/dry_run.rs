@@ -21,6 +21,8 @@ pub struct Attempts {
     /// Beyond the bound of the lists.
     pub more_hosts: u64,
     pub more_processes: u64,
+    /// Calls that nobody looked at any more, because there was too much of all.
+    pub more: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ pub struct Host {
     pub port: Option<u16>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Program {
     pub path: String,
     pub args: Vec<String>,
@@ -43,7 +45,8 @@ pub struct Change {
     pub path: String,
     pub kind: ChangeKind,
     pub size: u64,
-    /// In the unified form; `null` for new or equal files, and where there is no text to compare or too much of it.
+    pub sha256: String,
+    /// In the unified form, of a new text against nothing; `null` for equal files, and where there is no text or too much of it.
     pub diff: Option<String>,
 }
 

@@ -10,14 +10,18 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longer files are told as changed, without their lines.
 const MAX_COMPARED: u64 = 1 << 20;
 /// A longer difference is cut.
 const MAX_DIFF: usize = 64 << 10;
+/// Bytes of all differences together; later files are told without.
+const MAX_DIFFS: usize = 256 << 10;
 /// A pair of files that is hard to compare gets a coarser difference.
 const MAX_TIME: Duration = Duration::from_millis(500);
+/// For all files together.
+const MAX_TIMES: Duration = Duration::from_secs(2);
 
 /// The whole of it, without secrets.
 pub(crate) async fn told(
@@ -41,7 +45,9 @@ pub(crate) async fn told(
 
 fn hide(hides: &Redactor, dry_run: &mut DryRun) {
     for change in &mut dry_run.changes {
-        change.diff.iter_mut().for_each(|diff| drop(hides.hide(diff)));
+        if let Some(diff) = &mut change.diff {
+            hides.hide(diff);
+        }
     }
     for host in &mut dry_run.attempts.hosts {
         hides.hide(&mut host.host);
@@ -54,22 +60,37 @@ fn hide(hides: &Redactor, dry_run: &mut DryRun) {
 
 /// One change per output file that was saved. Blocks.
 fn changes(files: &[OutputFile], inputs: &[Input]) -> Vec<Change> {
-    files.iter().map(|file| change(file, inputs)).collect()
+    let (began, mut told) = (Instant::now(), 0);
+    let mut all = Vec::new();
+    for file in files {
+        let room = told < MAX_DIFFS && began.elapsed() < MAX_TIMES;
+        let change = change(file, inputs, room);
+        told += change.diff.as_ref().map_or(0, String::len);
+        all.push(change);
+    }
+    all
 }
 
-fn change(file: &OutputFile, inputs: &[Input]) -> Change {
+fn change(file: &OutputFile, inputs: &[Input], room: bool) -> Change {
     let name = file.path.strip_prefix("/data/output/").unwrap_or(&file.path);
     let input = inputs.iter().find(|input| input.name == name);
     let (kind, diff) = match (input, &file.saved) {
-        (None, _) => (ChangeKind::New, None),
+        (None, None) => (ChangeKind::New, None),
+        (None, Some(_)) if !room => (ChangeKind::New, None),
+        (None, Some(saved)) => (
+            ChangeKind::New,
+            text(Path::new(saved)).map(|new| between("", &new, ("/dev/null", name))),
+        ),
         (Some(_), None) => (ChangeKind::Changed, None),
         (Some(input), Some(saved)) if are_equal(&input.path, Path::new(saved)) => (ChangeKind::Same, None),
+        (Some(_), Some(_)) if !room => (ChangeKind::Changed, None),
         (Some(input), Some(saved)) => (ChangeKind::Changed, diff(&input.path, Path::new(saved), name)),
     };
     Change {
         path: file.path.clone(),
         kind,
         size: file.size,
+        sha256: file.sha256.clone(),
         diff,
     }
 }
@@ -80,23 +101,24 @@ fn are_equal(one: &Path, other: &Path) -> bool {
         return false;
     };
     let length = |file: &File| file.metadata().map(|facts| facts.len()).ok();
-    length(&one) == length(&other)
-        && BufReader::new(one)
-            .bytes()
-            .flatten()
-            .eq(BufReader::new(other).bytes().flatten())
+    let read = |file| BufReader::new(file).bytes().map_while(Result::ok);
+    length(&one) == length(&other) && read(one).eq(read(other))
 }
 
 fn diff(input: &Path, output: &Path, name: &str) -> Option<String> {
     let (old, new) = (text(input)?, text(output)?);
-    let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(&old, &new);
-    let (from, to) = (format!("input/{name}"), format!("output/{name}"));
-    let mut told = diff.unified_diff().context_radius(3).header(&from, &to).to_string();
+    Some(between(&old, &new, (&format!("input/{name}"), name)))
+}
+
+fn between(old: &str, new: &str, (from, name): (&str, &str)) -> String {
+    let diff = TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new);
+    let to = format!("output/{name}");
+    let mut told = diff.unified_diff().context_radius(3).header(from, &to).to_string();
     if told.len() > MAX_DIFF {
         told.truncate(told.floor_char_boundary(MAX_DIFF));
         told.push_str("\n(cut)\n");
     }
-    Some(told)
+    told
 }
 
 /// Text that is short enough.
@@ -168,6 +190,27 @@ mod tests {
         let lines = |from: u32| (from..from + 60_000).map(|n| format!("é{n}\n")).collect::<String>();
         let diff = told(lines(0).as_bytes(), lines(100_000).as_bytes()).diff.unwrap();
         assert!(diff.len() <= MAX_DIFF + 10 && diff.ends_with("(cut)\n"));
+    }
+
+    #[test]
+    fn a_new_text_is_told_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, "one\ntwo\n").unwrap();
+        let file = OutputFile {
+            path: "/data/output/new.txt".to_owned(),
+            size: 8,
+            sha256: String::new(),
+            media_type: String::new(),
+            saved: Some(path.to_string_lossy().into_owned()),
+            content: None,
+        };
+        let change = changes(&[file], &[]).remove(0);
+        assert_eq!(change.kind, ChangeKind::New);
+        assert_eq!(
+            change.diff.as_deref(),
+            Some("--- /dev/null\n+++ output/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+        );
     }
 
     #[test]

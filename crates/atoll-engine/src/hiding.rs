@@ -76,6 +76,18 @@ impl Walled {
         execution
     }
 
+    /// Variables of the sandbox and of a call, as they are told.
+    pub(crate) fn variables_told(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut all = self.env.clone();
+        all.extend(own.clone());
+        if let Some(hides) = self.hides() {
+            for value in all.values_mut() {
+                hides.hide(value);
+            }
+        }
+        all
+    }
+
     /// A command as it is told to those who ask for it.
     pub(crate) fn told(&self, mut spec: CommandSpec) -> CommandSpec {
         if let Some(hides) = self.hides() {

@@ -207,10 +207,22 @@ fn is_about_the_network(line: &str) -> bool {
 }
 
 /// What the program itself says when it meets a wall that needs no limit.
+/// In the words of Python and shells, and of Node.
+const READ_ONLY: &[&str] = &["Read-only file system", "EROFS: read-only file system"];
+/// What seccomp answers, in Python's words and in Node's.
+const NO_CALL: &[&str] = &[
+    "[Errno 1] Operation not permitted",
+    "[Errno 38] Function not implemented",
+    "EPERM: operation not permitted",
+];
+
 fn of_words(ended: &Ended) -> Option<Hint> {
     let printed = beginning(&ended.stderr);
     if NO_PACKAGE.iter().any(|words| printed.contains(words)) {
         return Some(no_package());
+    }
+    if READ_ONLY.iter().any(|words| printed.contains(words)) {
+        return Some(read_only());
     }
     let error = ended.error.as_ref()?;
     match error.name.as_str() {
@@ -220,13 +232,22 @@ fn of_words(ended: &Ended) -> Option<Hint> {
             "files: none of yours but the inputs",
             "give it in `inputs`; it is then below /data/input",
         )),
-        _ if error.value.contains("Read-only file system") => Some(hint(
-            "to write there",
-            "files: read-only but for /data/output, /home/user and /tmp",
-            "write to /data/output, which comes back, or to /tmp",
+        _ if READ_ONLY.iter().any(|words| error.value.contains(words)) => Some(read_only()),
+        _ if NO_CALL.iter().any(|words| error.value.contains(words)) => Some(hint(
+            "an operation of the system",
+            "system calls: those of the list",
+            "do without it: mounts, namespaces, tracing and raw sockets are closed here",
         )),
         _ => None,
     }
+}
+
+fn read_only() -> Hint {
+    hint(
+        "to write there",
+        "files: read-only but for /data/output, /home/user and /tmp",
+        "write to /data/output, which comes back, or to /tmp",
+    )
 }
 
 fn no_package() -> Hint {

@@ -286,6 +286,7 @@ impl Walled {
             code: &script,
             policy: &self.policy,
             limits: &self.limits,
+            env: &spec.env,
             control: None,
         };
         let settled = self.settle(asked, judged, &mut |_| {}).await?;
@@ -328,7 +329,8 @@ impl Walled {
     ) -> Result<Settled, EngineError> {
         let policy = self.policy_with(request.policy.as_deref());
         let mut judged = gate::judge_aside(request.code, slot.language, &policy, self.once).await;
-        if request.approved && matches!(judged.decision, Decision::Ask(_)) {
+        let approved = request.approved && matches!(judged.decision, Decision::Ask(_));
+        if approved {
             judged.decision = Decision::Run;
         }
         self.hides().iter().for_each(|hides| judged.hide(hides));
@@ -339,9 +341,14 @@ impl Walled {
             code: request.code,
             policy: &policy,
             limits: request.limits.as_ref().unwrap_or(&self.limits),
+            env: &request.env,
             control: Some(&request.control),
         };
-        self.settle(asked, judged, &mut |id| sink(Output::Held(id))).await
+        let mut settled = self.settle(asked, judged, &mut |id| sink(Output::Held(id))).await?;
+        if approved {
+            settled.approver = by.key.clone().or_else(|| Some(by.tenant.clone()));
+        }
+        Ok(settled)
     }
 
     /// The answer in place of an execution.

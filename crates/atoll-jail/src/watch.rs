@@ -19,20 +19,29 @@ use std::collections::HashMap;
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tried {
-    Program { path: String, args: Vec<String> },
-    Host { host: String, port: u16 },
+    Program {
+        path: String,
+        args: Vec<String>,
+    },
+    Host {
+        host: String,
+        port: u16,
+    },
     Name(String),
+    /// Something, when nobody reads any more what.
+    More,
 }
 
 const DNS: u16 = 53;
 /// Sockets whose name server is remembered.
 const MAX_SOCKETS: usize = 4096;
-const MAX_MESSAGES: u64 = 8;
+const MAX_MESSAGES: u64 = 1024;
 /// `struct mmsghdr`.
 const MESSAGE_STRIDE: u64 = 64;
 
 /// Looks at every call until the last process of the sandbox is gone. Blocks.
-pub fn watch(listener: &OwnedFd, mut tell: impl FnMut(Tried)) {
+/// Where the list is full, nothing is read any more.
+pub fn watch(listener: &OwnedFd, mut is_full: impl FnMut() -> bool, mut tell: impl FnMut(Tried)) {
     let mut watcher = Watcher::default();
     loop {
         let mut fds = [PollFd::new(listener, PollFlags::IN)];
@@ -44,7 +53,10 @@ pub fn watch(listener: &OwnedFd, mut tell: impl FnMut(Tried)) {
         }
         match notify::receive(listener.as_fd()) {
             Ok(call) => {
-                let tried = watcher.look(&call);
+                let tried = match is_full() {
+                    true => vec![Tried::More],
+                    false => watcher.look(&call),
+                };
                 if notify::still_waits(listener.as_fd(), &call) {
                     tried.into_iter().for_each(&mut tell);
                 }
@@ -69,8 +81,16 @@ impl Watcher {
         };
         let args = call.args;
         match i64::from(call.number) {
-            libc::SYS_execve => program(&memory, args[0], args[1]),
-            libc::SYS_execveat => program(&memory, args[1], args[2]),
+            libc::SYS_execve => program(&memory, &memory.path(args[0]), args[1]),
+            libc::SYS_execveat => {
+                let path = memory.path(args[1]);
+                let path = if path.is_empty() {
+                    memory.descriptor(args[0])
+                } else {
+                    path
+                };
+                program(&memory, &path, args[2])
+            }
             libc::SYS_connect => self.connect(call.pid, &memory, args),
             libc::SYS_sendto => {
                 let to = Address::read(&memory, args[4], args[5]);
@@ -91,7 +111,7 @@ impl Watcher {
         if self.connected.len() >= MAX_SOCKETS {
             self.connected.clear();
         }
-        self.connected.insert((pid, args[0]), to);
+        self.connected.insert((pid, args[0] & u64::from(u32::MAX)), to);
         to.tried().into_iter().collect()
     }
 
@@ -107,7 +127,7 @@ impl Watcher {
 
     /// A piece for `to`, or for whom the socket is connected to. One for a name server is a question.
     fn send(&self, call: &Call, memory: &Memory, to: Option<Address>, (base, length): (u64, u64)) -> Vec<Tried> {
-        let known = self.connected.get(&(call.pid, call.args[0]));
+        let known = self.connected.get(&(call.pid, call.args[0] & u64::from(u32::MAX)));
         let asks = to.as_ref().or(known).is_some_and(|address| address.port == DNS);
         let name = asks
             .then(|| question::name(&memory.bytes(base, length.min(512))))
@@ -120,13 +140,12 @@ impl Watcher {
 }
 
 /// A program that is there; shells and libraries look for one in many places.
-fn program(memory: &Memory, path: u64, argv: u64) -> Vec<Tried> {
-    let path = memory.text(path);
-    match memory.has_file(&path) {
+fn program(memory: &Memory, path: &[u8], argv: u64) -> Vec<Tried> {
+    match memory.has_program(path) {
         false => Vec::new(),
         true => vec![Tried::Program {
             args: memory.texts(argv),
-            path,
+            path: memory::shown(path),
         }],
     }
 }

@@ -290,7 +290,7 @@ async fn look(state: &AppState) {
             state.metrics.pool_depth(&template, Tier::Jail, depth);
         }
         state.sandboxes.tidy();
-        state.approvals.tidy(|id| state.sandboxes.by_id(id).is_some());
+        state.approvals.tidy(|id| state.sandboxes.node().find(id).is_some());
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -379,7 +379,7 @@ pub(crate) enum ApprovalsCommand {
     Approve {
         id: String,
         /// once (this execution), session (what these rules are about, in this sandbox) or digest (this code, in this tenant)
-        #[arg(long, default_value = "once")]
+        #[arg(long, default_value = "once", value_parser = ["once", "session", "digest"])]
         scope: String,
     },
     /// Say no; not with the key that asks

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use atoll_core::dry_run::{ChangeKind, DryRun, Host};
 use atoll_core::execution::Execution;
-use atoll_tests::terminal::{Typed, typed};
+use atoll_tests::terminal::{Typed, typed, typed_ahead};
 use atoll_tests::{atoll, run_command};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -203,6 +204,68 @@ fn on_a_terminal_a_yes_saves_exactly_what_was_shown() -> Result<()> {
         "a,1\nb,20\nc,3\n"
     );
     assert_eq!(fs::read_to_string(dir.path().join("out/new.txt"))?, "new");
+    Ok(())
+}
+
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() -> Result<()> {
+    let dir = with_input()?;
+    let command = dry(dir.path(), &["--in", "sales.csv", "--out", "out", "-c", WRITES]);
+    let ran = typed_ahead(command, "y\ny\n", "n\n")?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(is_untouched(dir.path())?);
+    Ok(())
+}
+
+#[test]
+fn held_files_are_for_their_owner_and_what_was_killed_is_swept() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let left = home.path().join("dry-run-left");
+    fs::create_dir(&left)?;
+    symlink(atoll_tests::home().join("templates"), home.path().join("templates"))?;
+    let dir = with_input()?;
+    let ran = run_command(dry(dir.path(), &["--in", "sales.csv", "-c", WRITES]).env("ATOLL_HOME", home.path()))?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!left.exists(), "{ran:?}");
+    let names = fs::read_dir(home.path())?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<Result<Vec<_>>>()?;
+    assert!(
+        !names.iter().any(|name| name.to_string_lossy().starts_with("dry-run-")),
+        "{names:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn programs_that_are_reached_by_odd_ways_are_told() -> Result<()> {
+    let code = "import os, subprocess\n\
+        subprocess.run(['/proc/self/root/usr/bin/true'])\n\
+        os.symlink('/usr/bin/true', b'/tmp/\\xff')\n\
+        subprocess.run([b'/tmp/\\xff'])\n\
+        fd = os.open('/usr/bin/uname', os.O_RDONLY)\n\
+        if os.fork() == 0: os.execve(fd, ['uname'], {})\n\
+        os.wait()\n\
+        for _ in range(3):\n    try: os.posix_spawn('/etc/passwd', ['x'], {})\n    except OSError: pass";
+    let dry_run = tried("python", code)?;
+    let wanted = ["/proc/self/root/usr/bin/true", "/tmp/\u{fffd}", "/usr/bin/uname"];
+    let found = paths(&dry_run);
+    assert!(
+        found[..2] == wanted[..2] && found[2].ends_with("uname") && found.len() == 3,
+        "{found:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn very_many_words_stay_few() -> Result<()> {
+    let code = "import os\nfor n in range(500):\n    if os.fork() == 0: os.execv('/usr/bin/true', ['x' * 4000] * 60 + [str(n)])\n    os.wait()";
+    let dry_run = tried("python", code)?;
+    let text = serde_json::to_string(&dry_run)?;
+    assert!(
+        text.len() < 200_000 && dry_run.attempts.processes.len() < 200,
+        "{}",
+        text.len()
+    );
     Ok(())
 }
 

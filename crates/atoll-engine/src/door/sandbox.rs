@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::files::SavedFiles;
-use crate::gate::PassedCommand;
+use crate::gate::{InputFact, PassedCommand};
 use crate::hint::Refusals;
 use crate::input::Input;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
@@ -180,6 +180,16 @@ impl Sandbox {
     pub async fn dry_run(&self, files: &[OutputFile], inputs: &[Input]) -> Option<DryRun> {
         let attempts = self.inner.walled.jail.watch.as_ref()?.attempts();
         Some(crate::dry_run::told(attempts, files, inputs, self.inner.walled.hides()).await)
+    }
+
+    /// What somebody is told who is to judge what was done: the inputs with their digests.
+    pub async fn input_facts(&self) -> Vec<InputFact> {
+        self.inner.walled.input_facts().await
+    }
+
+    /// The variables of the sandbox, without secrets.
+    pub fn variables(&self) -> BTreeMap<String, String> {
+        self.inner.walled.variables_told(&BTreeMap::new())
     }
 
     /// The name of a secret whose value is in a text: nobody can be shown such a text.

@@ -8,6 +8,7 @@ use crate::jail::JailError;
 use crate::policy::Policy;
 use crate::sandbox::Walled;
 use atoll_core::{ExecutionId, Finding, Language, Limits, Outcome, SandboxId};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::pin::Pin;
 
@@ -25,6 +26,8 @@ pub struct Question<'a> {
     pub policy: &'a Policy,
     pub limits: &'a Limits,
     pub inputs: Vec<InputFact>,
+    /// Variables that the code is given, without secrets.
+    pub env: BTreeMap<String, String>,
 }
 
 /// An input file as it was when the sandbox was made.
@@ -88,6 +91,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) code: &'a str,
     pub(crate) policy: &'a Policy,
     pub(crate) limits: &'a Limits,
+    /// Besides the sandbox's own.
+    pub(crate) env: &'a BTreeMap<String, String>,
     /// The reins by which it is given up while it waits.
     pub(crate) control: Option<&'a Control>,
 }
@@ -141,12 +146,14 @@ impl Walled {
             policy: asked.policy,
             limits: asked.limits,
             inputs: self.input_facts().await,
+            env: self.variables_told(asked.env),
         }
     }
 }
 
 impl Refusal {
-    fn denied(mut self, reason: Option<String>) -> Self {
+    /// Somebody was asked and has said no.
+    pub fn denied(mut self, reason: Option<String>) -> Self {
         let instead = match reason {
             Some(reason) => format!("it was denied: {reason}"),
             None => "it was denied, and no reason was given".to_owned(),

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 
 /// Of each kind; more are only counted.
 const MOST: usize = 200;
+/// Bytes of all words together.
+const MOST_WORDS: usize = 64 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watch(Mutex<Kept>);
@@ -17,6 +19,8 @@ pub(crate) struct Watch(Mutex<Kept>);
 struct Kept {
     attempts: Attempts,
     hosts: HashSet<Host>,
+    programs: HashSet<Program>,
+    words: usize,
 }
 
 impl Watch {
@@ -25,7 +29,8 @@ impl Watch {
     pub(super) fn begin(self: &Arc<Self>, listener: OwnedFd, is_program: bool) -> Result<(), JailError> {
         let (kept, mut own) = (Arc::clone(self), is_program);
         let look = move || {
-            watch(&listener, |tried| {
+            let full = || lock(&kept.0).is_full();
+            watch(&listener, full, |tried| {
                 let is_own = own && matches!(tried, Tried::Program { .. });
                 match is_own {
                     true => own = false,
@@ -48,14 +53,28 @@ impl Kept {
             Tried::Program { path, args } => self.program(Program { path, args }),
             Tried::Host { host, port } => self.host(Host { host, port: Some(port) }),
             Tried::Name(host) => self.host(Host { host, port: None }),
+            Tried::More => self.attempts.more += 1,
         }
     }
 
+    /// Both lists, or all the room that words have.
+    fn is_full(&self) -> bool {
+        let full = (self.programs.len() >= MOST, self.hosts.len() >= MOST);
+        full == (true, true) || self.words >= MOST_WORDS
+    }
+
+    /// Each once, like hosts.
     fn program(&mut self, program: Program) {
-        match self.attempts.processes.len() < MOST {
-            true => self.attempts.processes.push(program),
-            false => self.attempts.more_processes += 1,
+        if self.programs.contains(&program) {
+            return;
         }
+        if self.programs.len() >= MOST {
+            self.attempts.more_processes += 1;
+            return;
+        }
+        self.words += program.path.len() + program.args.iter().map(String::len).sum::<usize>();
+        self.programs.insert(program.clone());
+        self.attempts.processes.push(program);
     }
 
     /// Each once: a program that tries again is no news.
@@ -77,21 +96,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn words_have_a_bound_together() {
+        let mut kept = Kept::default();
+        let program = |number: usize| Tried::Program {
+            path: format!("/bin/{number}"),
+            args: vec!["x".repeat(1 << 10)],
+        };
+        for number in 0..MOST {
+            if kept.is_full() {
+                break;
+            }
+            kept.keep(program(number));
+        }
+        assert!(kept.is_full() && kept.attempts.processes.len() < 70);
+    }
+
+    #[test]
     fn hosts_are_told_once_and_what_is_too_much_is_counted() {
         let mut kept = Kept::default();
         for number in 0..300 {
             kept.keep(Tried::Name(format!("h{number}.example")));
             kept.keep(Tried::Name("h0.example".to_owned()));
-            let (path, args) = ("/bin/true".to_owned(), Vec::new());
+            let (path, args) = (format!("/bin/{number}"), Vec::new());
             kept.keep(Tried::Program { path, args });
+            kept.keep(Tried::Program {
+                path: "/bin/0".to_owned(),
+                args: Vec::new(),
+            });
         }
+        assert!(kept.is_full());
+        kept.keep(Tried::More);
         let Attempts {
             hosts,
             processes,
             more_hosts,
             more_processes,
+            more,
         } = kept.attempts;
         assert_eq!((hosts.len(), processes.len()), (MOST, MOST));
-        assert_eq!((more_hosts, more_processes), (100, 100));
+        assert_eq!((more_hosts, more_processes, more), (100, 100, 1));
     }
 }

@@ -46,6 +46,8 @@ pub struct LifeSpec {
     /// At its end it is paused instead, unless that was its longest life.
     pub pause_at_end: bool,
     pub max_executions: Option<u64>,
+    /// Nobody but the call that made it looks into it or does anything in it.
+    pub sealed: bool,
 }
 
 #[derive(Debug)]

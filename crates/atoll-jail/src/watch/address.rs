@@ -21,7 +21,8 @@ impl Address {
         let family = u16::from_ne_bytes(*bytes.first_chunk::<2>()?);
         let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk::<2>()?);
         let ip = match i32::from(family) {
-            libc::AF_INET => IpAddr::from(Ipv4Addr::from(*bytes.get(4..)?.first_chunk::<4>()?)),
+            // The kernel takes an address of no family for one of the first.
+            libc::AF_UNSPEC | libc::AF_INET => IpAddr::from(Ipv4Addr::from(*bytes.get(4..)?.first_chunk::<4>()?)),
             libc::AF_INET6 => IpAddr::from(Ipv6Addr::from(*bytes.get(8..)?.first_chunk::<16>()?)).to_canonical(),
             _ => return None,
         };

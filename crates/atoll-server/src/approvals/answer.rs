@@ -57,7 +57,8 @@ impl Approvals {
     ) -> Result<ApprovalRecord, ApiError> {
         decision.check()?;
         let record = self.find(caller, id).await?;
-        refuse_own(caller, &record)?;
+        let has_token = self.may_have_asked(&record.sandbox, &caller.key_id);
+        refuse_own(caller.key_id == record.key_id || has_token)?;
         if record.facts.dry_run.is_some() && !decision.is_once() {
             let message = "files of a dry run are released once: the scope can only be `once`";
             return Err(ApiError::invalid(message));
@@ -138,6 +139,7 @@ impl Approvals {
         });
         match revoked {
             true => self.find(caller, id).await,
+            false if record.status == ApprovalStatus::Revoked => Err(decided(record.status)),
             false => Err(ApiError::new(
                 ErrorCode::Conflict,
                 "the approval does not hold for longer than once",
@@ -152,8 +154,8 @@ impl Approvals {
     }
 }
 
-fn refuse_own(caller: &Caller, record: &ApprovalRecord) -> Result<(), ApiError> {
-    match caller.key_id == record.key_id {
+fn refuse_own(is_own: bool) -> Result<(), ApiError> {
+    match is_own {
         true => Err(ApiError::new(ErrorCode::Forbidden, "the key that asks cannot answer")
             .hint("use another key with the scope approve")),
         false => Ok(()),

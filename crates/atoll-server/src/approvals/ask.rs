@@ -114,7 +114,8 @@ impl Approvals {
             return Some(by);
         }
         let (tenant, language) = (&question.by.tenant, question.language.as_str());
-        let found = self.store.granted(tenant, language, &digest_of(question.code)).await;
+        let digest = digest_of(question.code);
+        let found = self.store.granted(tenant, language, &digest, &question.env).await;
         let found = found.unwrap_or_else(|error| {
             tracing::error!(error = %crate::chain(&error), "approvals cannot be read");
             Vec::new()
@@ -147,6 +148,7 @@ impl Approvals {
                 findings: question.findings.to_vec(),
                 rules,
                 inputs: question.inputs.iter().map(input).collect(),
+                env: question.env.clone(),
                 limits: serde_json::to_value(LimitsAnswer::from(question.limits)).unwrap_or_default(),
                 policy: question.policy.name.clone(),
                 policy_digest: question.policy.digest().to_owned(),

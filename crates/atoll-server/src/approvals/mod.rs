@@ -16,11 +16,12 @@ pub use outputs::HeldFiles;
 
 use crate::config::ApprovalSettings;
 use crate::store::Store;
-use atoll_core::{ApprovalId, SandboxId};
+use atoll_core::{ApprovalId, KeyId, SandboxId};
 use atoll_engine::Node;
 use granted::Granted;
 use outputs::Outputs;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waiting::Waiting;
 use webhook::{Event, Letters, Post};
 
@@ -32,6 +33,8 @@ pub struct Approvals {
     waiting: Waiting,
     granted: Granted,
     outputs: Outputs,
+    /// Keys that were given the token of a sandbox which another key has made.
+    holders: Mutex<HashMap<SandboxId, HashSet<KeyId>>>,
     letters: Option<Letters>,
 }
 
@@ -46,6 +49,7 @@ impl Approvals {
             waiting: Waiting::default(),
             granted: Granted::default(),
             outputs: Outputs::default(),
+            holders: Mutex::default(),
             letters,
         })
     }
@@ -59,6 +63,20 @@ impl Approvals {
 
     /// Forgets what was granted for the lives of sandboxes that are over.
     pub fn tidy(&self, lives: impl Fn(&SandboxId) -> bool) {
+        self.holders().retain(|id, _| lives(id));
         self.granted.tidy(lives);
+    }
+
+    /// Who has the token of a sandbox asks in the name of its maker, and so cannot answer what is asked there.
+    pub fn token_given(&self, sandbox: &SandboxId, key: &KeyId) {
+        self.holders().entry(sandbox.clone()).or_default().insert(key.clone());
+    }
+
+    fn may_have_asked(&self, sandbox: &SandboxId, key: &KeyId) -> bool {
+        self.holders().get(sandbox).is_some_and(|keys| keys.contains(key))
+    }
+
+    fn holders(&self) -> MutexGuard<'_, HashMap<SandboxId, HashSet<KeyId>>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -76,9 +76,10 @@ impl Approvals {
 
     /// In the audit log, and where people look.
     async fn note(&self, question: &Question<'_>, record: ApprovalRecord) -> Result<Ticket, String> {
-        let opening = Opening::new(Action::ApprovalAsk, question.by)
+        let mut opening = Opening::new(Action::ApprovalAsk, question.by)
             .within(question.sandbox)
             .at(record.id.as_str());
+        opening.execution = question.execution.cloned();
         let ticket = self.node.door(question.by.clone()).begin(opening).await;
         let ticket = ticket.map_err(|error| crate::chain(&error))?;
         let kept = self.store.add_approval(record).await;
@@ -116,9 +117,7 @@ impl Approvals {
             return Err(ApiError::invalid("the approval is about code, not about files"));
         }
         if record.status != ApprovalStatus::Approved {
-            let message = format!("the files are held: the approval is {}", record.status);
-            return Err(ApiError::new(ErrorCode::Conflict, message)
-                .hint("a key with the scope approve says yes: POST /v1/approvals/{id}/approve"));
+            return Err(not_released(record.status));
         }
         let held = self.outputs.lock().get(id).cloned();
         let held = held.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "the files are gone"))?;
@@ -129,5 +128,16 @@ impl Approvals {
         let ticket = self.node.door(actor.clone()).begin(opening).await?;
         ticket.close(|| Closing::of(Ending::Ok));
         Ok((held, place))
+    }
+}
+
+fn not_released(status: ApprovalStatus) -> ApiError {
+    match status {
+        ApprovalStatus::Pending => ApiError::new(ErrorCode::Conflict, "the files are held: the approval is pending")
+            .hint("another key with the scope approve says yes, then they can be fetched"),
+        other => ApiError::new(
+            ErrorCode::Conflict,
+            format!("the files are gone: the approval is {other}"),
+        ),
     }
 }

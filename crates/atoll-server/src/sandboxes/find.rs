@@ -54,9 +54,9 @@ impl Sandboxes {
         }))
     }
 
-    /// Whoever owns it: for requests that show the sandbox's own token.
+    /// Whoever owns it: for requests that show the sandbox's own token. A sealed one has none.
     pub fn by_id(&self, id: &SandboxId) -> Option<Arc<Session>> {
-        self.node.find(id)
+        self.node.find(id).filter(|session| !session.spec.sealed)
     }
 
     /// The key that has made it.

@@ -18,7 +18,7 @@ use crate::metrics::{ClaimedFrom, Metrics};
 use crate::owners::Owners;
 use crate::policies::Policies;
 use crate::store::{Store, Usage};
-use atoll_core::{EndReason, Tier};
+use atoll_core::{EndReason, SandboxId, Tier};
 use atoll_engine::gate::Approver;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
@@ -84,6 +84,11 @@ impl Sandboxes {
         &self.node
     }
 
+    /// A key has been given the token of a sandbox: it may ask in the name of its maker.
+    pub fn token_given(&self, caller: &Caller, id: &SandboxId) {
+        self.approvals.token_given(id, &caller.key_id);
+    }
+
     /// What the code of such a sandbox is held against.
     pub fn policy_of(&self, caller: &Caller, wish: &Wish) -> Arc<Policy> {
         self.policies.within(&caller.tenant, wish.policy.as_deref())
@@ -131,6 +136,8 @@ impl Sandboxes {
             longest: wish.longest.unwrap_or(self.longest).min(self.longest),
             pause_at_end: wish.pause_at_end,
             max_executions: wish.max_executions,
+            // Its files are held: there is no other way to them.
+            sealed: wish.dry_run,
         };
         let session = self.node.create(&template, spec, life).await.map_err(refused)?;
         self.metrics

@@ -7,7 +7,7 @@ use atoll_core::service::{ApprovalScope, ApprovalStatus};
 use atoll_core::{ApprovalId, ExecutionId, Finding, KeyId, SandboxId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long an answered approval can be seen; one for a digest stays as long as it holds.
@@ -42,6 +42,9 @@ pub struct ApprovalFacts {
     /// Rules that were asked about: what an approval covers.
     pub rules: BTreeSet<String>,
     pub inputs: Vec<ApprovalInput>,
+    /// Variables that the code is given.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
     /// As the API tells them.
     pub limits: serde_json::Value,
     pub policy: String,
@@ -150,8 +153,10 @@ impl Store {
         tenant: &str,
         language: &str,
         code_sha256: &str,
+        env: &BTreeMap<String, String>,
     ) -> Result<Vec<(BTreeSet<String>, String)>, StoreError> {
         let key = (tenant.to_owned(), language.to_owned(), code_sha256.to_owned());
+        let env = env.clone();
         let work = move |connection: &Connection| {
             let sql = format!(
                 "SELECT {COLUMNS} {FROM} WHERE a.tenant = ?1 AND a.language = ?2 AND a.code_sha256 = ?3
@@ -160,8 +165,10 @@ impl Store {
             let mut select = connection.prepare_cached(&sql)?;
             let rows = select.query_map(params![key.0, key.1, key.2], |row| Ok(from_row(row)))?;
             let records: Vec<ApprovalRecord> = rows.map(|row| row?).collect::<Result<_, StoreError>>()?;
+            // Code does what its variables say: with others it is not what somebody has seen.
+            let same = records.into_iter().filter(|record| record.facts.env == env);
             let grant = |record: ApprovalRecord| Some((record.facts.rules, record.answer?.by));
-            Ok(records.into_iter().filter_map(grant).collect())
+            Ok(same.filter_map(grant).collect())
         };
         self.reader.run(work).await
     }

@@ -146,6 +146,9 @@ fn shown(one: &ApprovalView) -> String {
         let digest = input.sha256.as_deref().unwrap_or("digest not known");
         line("input", &format!("{} {digest}", input.name));
     }
+    for (name, value) in &one.env {
+        line("variable", &format!("{name}={value}"));
+    }
     for finding in &one.findings {
         let words = format!(
             "{}: line {}, column {}: {} ({})",
@@ -191,7 +194,7 @@ mod tests {
             "id": "apr_a", "status": "pending", "created": "c", "expires": "e", "tenant": "t",
             "asked_by": {"key_id": "key_a", "key_name": "me\nstatus approved"}, "sandbox_id": "sbx", "execution_id": null, "kind": "code", "dry_run": null,
             "language": "python", "code": "x = 1\x1b[2J\nstatus       approved\n\u{202e}y", "code_sha256": "sha256:0",
-            "findings": [], "rules": ["process.shell"], "inputs": [{"name": "a.csv", "sha256": null}], "limits": null,
+            "findings": [], "rules": ["process.shell"], "inputs": [{"name": "a.csv", "sha256": null}], "env": {}, "limits": null,
             "network": "none", "policy": {"name": "guarded", "digest": "sha256:1"}, "answer": null,
         });
         let text = shown(&serde_json::from_value(view).unwrap());

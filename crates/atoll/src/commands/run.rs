@@ -153,7 +153,7 @@ async fn whole_run(
             let save = |mut held| charts::save(&execution.results, &mut held).saved;
             let charts = out.filter(|_| request.saves_charts()).map(save).unwrap_or_default();
             let done = (execution, files);
-            let (execution, files, out) = dry::settle(request, &local.log, done, &charts, printer).await;
+            let (execution, files, out) = dry::settle(request, &local.log, done, &charts, (printer, interrupt)).await;
             Ok(show(request, execution, files, out, printer))
         }
     }

@@ -135,10 +135,6 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
             "there is no policy `lax`; shipped are open, standard, guarded and strict, others are files",
         ),
         (
-            &["ok.py", "--policy", "open", "--server", "http://127.0.0.1:1"],
-            "`--policy` with `--server` is planned, not there yet",
-        ),
-        (
             &["ok.py", "--server", "https://127.0.0.1"],
             "not the address of a server: `https://127.0.0.1`: https is not spoken yet; use a tunnel or a proxy on this machine",
         ),

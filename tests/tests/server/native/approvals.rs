@@ -615,6 +615,53 @@ fn approvals_are_listed_and_answered_from_the_command_line() {
     );
 }
 
+/// Who has the token of a sandbox asks in the name of its maker: it cannot answer what it has asked itself.
+#[test]
+fn who_was_given_a_sandboxs_token_cannot_answer_what_is_asked_there() -> Result<()> {
+    let world = World::new(&[]);
+    let (both, _) = key_of(&world.server, "default", &["--scope", "run,read,approve"])?;
+    let sandbox = create(&world.server, &world.server.key, json!({}))?;
+    let path = format!("/sandboxes/{}/connect", sandbox.id);
+    let answer = world.server.send_as(&both, "POST", &path, Some(r#"{"timeout":60}"#))?;
+    ensure!(answer.status < 300, "{}", answer.text());
+    let running = world.run(Some(&sandbox.id), ASKS);
+    let id = world.pending_id();
+    let answer = world.answer_as(&both, &id, "approve", &json!({"scope": "once"}));
+    ensure!(answer.status == 403, "{}", answer.text());
+    world.approve(&id, "once");
+    ensure!(ran(&running.join().ok().context("no answer")??));
+    Ok(())
+}
+
+#[test]
+fn a_digest_holds_for_the_same_variables_only() -> Result<()> {
+    let world = World::new(&[]);
+    let code = "import os\nos.system(os.environ['CMD'])\nprint('ran')";
+    let with = |command: &str| json!({"code": code, "env": {"CMD": command}}).to_string();
+    let ask = |body: String| {
+        let request = request(&world.server, &world.server.key, "/v1/run", &body);
+        let api = world.server.api;
+        std::thread::spawn(move || {
+            let mut connection = connect(api)?;
+            connection.write_all(request.as_bytes())?;
+            Answer::read(&mut connection)?.json()
+        })
+    };
+    let first = ask(with("true"));
+    let question = world.pending();
+    let id = question["id"].as_str().context("no id")?.to_owned();
+    let shown = world.get(&format!("/v1/approvals/{id}"));
+    ensure!(shown["env"] == json!({"CMD": "true"}), "{shown}");
+    world.approve(&id, "digest");
+    ensure!(ran(&first.join().ok().context("no answer")??));
+    ensure!(ran(&ask(with("true")).join().ok().context("no answer")??));
+    let other = ask(with("echo other"));
+    let id = world.pending_id();
+    ensure!(world.answer(&id, "deny", &json!({})).status == 200);
+    ensure!(!ran(&other.join().ok().context("no answer")??));
+    Ok(())
+}
+
 #[test]
 fn keys_of_another_tenant_do_not_see_that_a_question_is_there() -> Result<()> {
     let world = World::new(&[]);

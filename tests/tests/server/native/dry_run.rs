@@ -1,5 +1,6 @@
 //! Dry runs on a real server: what would be done is told, and the files go out when somebody has approved them.
 
+use atoll_tests::events::Events;
 use atoll_tests::process::eventually;
 use atoll_tests::run_command;
 use atoll_tests::server::{Answer, Server};
@@ -140,6 +141,45 @@ fn only_another_key_with_the_scope_may_release_them_and_other_tenants_see_nothin
     let path = format!("/v1/approvals/{id}/files?path=/data/output/sales.csv");
     assert_eq!(world.server.send_as(&stranger, "GET", &path, None).unwrap().status, 404);
     assert_eq!(world.file(&id).status, 200);
+}
+
+/// Whoever can name the sandbox while it lives finds no other way to what is held.
+#[test]
+fn nothing_reaches_into_a_dry_run_while_it_runs() {
+    let world = World::new(&[]);
+    let code =
+        "open('/data/output/held.txt', 'w').write('held')\nprint('written', flush=True)\nimport time\ntime.sleep(600)";
+    let path = "/v1/run?dry_run=true";
+    let body = json!({ "code": code }).to_string();
+    let mut events = Events::open(&world.server, "POST", path, "", Some(&body)).unwrap();
+    let mut until = |name: &str| events.until(name).unwrap().pop().unwrap().data;
+    let started = until("started");
+    let id = started["sandbox_id"].as_str().unwrap().to_owned();
+    until("stdout");
+    let run = json!({"code": "1"}).to_string();
+    let tries = [
+        ("GET", "files?path=/data/output/held.txt", None),
+        ("GET", "files/list?path=/data/output", None),
+        ("POST", "run", Some(run.as_str())),
+        ("GET", "contexts", None),
+        ("POST", "pause", None),
+    ];
+    for (method, what, body) in tries {
+        let path = format!("/v1/sandboxes/{id}/{what}");
+        let answer = world.server.send(method, &path, body).unwrap();
+        assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text());
+    }
+    let connect = world
+        .server
+        .send("POST", &format!("/sandboxes/{id}/connect"), Some(r#"{"timeout":60}"#))
+        .unwrap();
+    assert_eq!(connect.status, 404, "{}", connect.text());
+    let execution = started["execution_id"].as_str().unwrap();
+    let path = format!("/v1/sandboxes/{id}/executions/{execution}/interrupt");
+    let stopped = world.server.send("POST", &path, None).unwrap();
+    assert!(stopped.status < 300, "{}", stopped.text());
+    let end = until("end");
+    assert!(end["dry_run"]["approval_id"].is_string(), "{end}");
 }
 
 #[test]

@@ -96,7 +96,12 @@ impl E2b {
     fn own(&self, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
         let found = plain_id(name).and_then(|id| self.sandboxes.find(caller, &id));
         found
-            .filter(|session| session.state() != State::Ended)
+            .filter(|session| session.state() != State::Ended && !session.spec.sealed)
+            .inspect(|session| {
+                if caller.require(Scope::Run).is_ok() {
+                    self.sandboxes.token_given(caller, session.id());
+                }
+            })
             .ok_or_else(|| no_sandbox(name))
     }
 

@@ -8,7 +8,7 @@ use crate::sandboxes::Wish;
 use atoll_core::execution::{Execution, LeftOutFile};
 use atoll_core::{ApprovalId, Language, Limits};
 use atoll_engine::audit::Actor;
-use atoll_engine::gate::{InputFact, Question};
+use atoll_engine::gate::Question;
 use atoll_engine::policy::Policy;
 use atoll_engine::{Input, Sandbox};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Dry {
             Some(name) => Err(format!(
                 "the code has the value of the secret `{name}` in it, and nobody is shown that"
             )),
-            None => self.ask(state, by, code, execution, held).await,
+            None => self.ask(state, (by, sandbox), code, execution, held).await,
         };
         match asked {
             Ok(id) => execution
@@ -67,25 +67,22 @@ impl Dry {
     async fn ask(
         &self,
         state: &AppState,
-        by: &Actor,
+        (by, sandbox): (&Actor, &Sandbox),
         code: &str,
         execution: &Execution,
         held: HeldFiles,
     ) -> Result<ApprovalId, String> {
-        let fact = |input: &Input| InputFact {
-            name: input.name.clone(),
-            sha256: None,
-        };
         let question = Question {
             by,
-            sandbox: execution.sandbox_id.as_ref().ok_or("there is no sandbox")?,
+            sandbox: sandbox.id(),
             execution: Some(&execution.execution_id),
             language: self.language,
             code,
             findings: &execution.findings,
             policy: &self.policy,
             limits: &self.limits,
-            inputs: self.inputs.iter().map(fact).collect(),
+            inputs: sandbox.input_facts().await,
+            env: sandbox.variables(),
         };
         let dry_run = execution.dry_run.clone().unwrap_or_default();
         state.approvals.hold(question, dry_run, held).await

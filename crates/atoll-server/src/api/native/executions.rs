@@ -1,7 +1,7 @@
 //! Executions in a sandbox that lives on: run, interrupt, give more time. And its contexts.
 
 use super::execute::{After, Job};
-use super::find::{blame, live};
+use super::find::{blame, live, not_ended};
 use super::run::answer;
 use super::wire::{
     ContextAnswer, ContextList, ContextRequest, ExecuteRequest, ExecutionAnswer, ExtendRequest, SandboxAnswer,
@@ -98,7 +98,7 @@ pub(crate) async fn interrupt(
     caller: Caller,
     Path((id, execution)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
-    let session = live(&state, &caller, &id).await?;
+    let session = not_ended(&state, &caller, &id).await?;
     control(&session, &execution)?.interrupt();
     Ok(StatusCode::NO_CONTENT)
 }

@@ -24,8 +24,21 @@ pub(super) async fn any(state: &AppState, caller: &Caller, name: &str) -> Result
     past.map(Found::Past).ok_or_else(unknown)
 }
 
-/// One that has not ended.
+/// One that has not ended, and into which others than its maker's call may reach.
 pub(super) async fn live(state: &AppState, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
+    let session = not_ended(state, caller, name).await?;
+    match session.spec.sealed {
+        false => Ok(session),
+        true => Err(ApiError::new(
+            ErrorCode::Conflict,
+            "the sandbox is a dry run: what it has done is held",
+        )
+        .hint("its answer tells what it would do; its files go out when they are approved")),
+    }
+}
+
+/// One that has not ended.
+pub(super) async fn not_ended(state: &AppState, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
     match any(state, caller, name).await? {
         Found::Live(session) => match session.end_reason() {
             None => Ok(session),

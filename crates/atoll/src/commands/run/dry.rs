@@ -8,11 +8,19 @@ use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
 use atoll_engine::{OutDir, SavedFiles, safe_path};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
-/// A directory of our own, gone with this.
-pub(super) struct Held(tempfile::TempDir);
+/// A directory of our own, gone with this. While somebody has it locked it is in use.
+pub(super) struct Held {
+    dir: tempfile::TempDir,
+    _lock: File,
+}
+
+const PREFIX: &str = "dry-run-";
 
 /// Why a file of a dry run is where it is.
 const HELD: &str = "it is held: a dry run saves nothing before somebody says so on a terminal";
@@ -22,13 +30,44 @@ pub(super) fn held(request: &Request, home: &Path) -> Result<Option<Held>, Failu
     if !request.dry_run {
         return Ok(None);
     }
-    let dir = tempfile::Builder::new().prefix("dry-run-").tempdir_in(home);
-    dir.map(|dir| Some(Held(dir))).map_err(|error| Failure::ours(&error))
+    sweep(home);
+    let make = || {
+        let dir = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(home)?;
+        let lock = File::open(dir.path())?;
+        lock.try_lock()?;
+        std::io::Result::Ok(Held { dir, _lock: lock })
+    };
+    make().map(Some).map_err(|error| Failure::ours(&error))
+}
+
+/// What runs that were killed have left.
+fn sweep(home: &Path) {
+    let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        let unused = File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok());
+        if unused {
+            std::fs::remove_dir_all(entry.path()).ok();
+        }
+    }
 }
 
 impl Held {
     pub(super) fn out_dir(&self) -> OutDir {
-        OutDir::later(self.0.path().to_owned())
+        OutDir::later(self.dir.path().join("files"))
+    }
+}
+
+/// A signal is a no.
+async fn yes(interrupt: &Notify) -> bool {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    // It reads until somebody answers, and may stay behind.
+    std::thread::spawn(move || tell.send(gate::yes("save them?")).ok());
+    tokio::select! {
+        answer = told => answer.unwrap_or(false),
+        () = interrupt.notified() => false,
     }
 }
 
@@ -38,7 +77,7 @@ pub(super) async fn settle(
     log: &Arc<AuditLog>,
     (mut execution, mut files): (Execution, SavedFiles),
     charts: &[PathBuf],
-    printer: &Printer,
+    (printer, interrupt): (&Printer, &Notify),
 ) -> (Execution, SavedFiles, Option<OutDir>) {
     if !request.json || gate::can_be_asked() {
         let told = execution.dry_run.as_ref().map(|dry_run| report(dry_run, charts));
@@ -49,7 +88,7 @@ pub(super) async fn settle(
     let mut out = request.out.take();
     files.saved.clear();
     let wanted = !execution.files.is_empty() || !charts.is_empty();
-    if wanted && gate::yes("save them?") {
+    if wanted && yes(interrupt).await {
         match approved(log, &execution) {
             Ok(()) => release(&mut execution, &mut files, out.as_mut()),
             Err(failure) => files.problem = Some(failure.message),
@@ -73,6 +112,7 @@ fn approved(log: &Arc<AuditLog>, execution: &Execution) -> Result<(), Failure> {
     };
     let closing = Closing {
         verdict: Some("approved".to_owned()),
+        approver: Some("local".to_owned()),
         ..Closing::of(Ending::Ok)
     };
     crate::commands::audit::noted(log, opening, || Ok(()), |()| closing)

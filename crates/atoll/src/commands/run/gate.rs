@@ -17,20 +17,16 @@ pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
     if request.policy.is_some() && !request.json {
         tell(&judged.findings);
     }
-    match judged.decision {
-        Decision::Run => Ok(false),
-        Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => Ok(true),
-        Decision::Ask(refusal) | Decision::Refuse(refusal) => {
-            let id = ExecutionId::from_random(super::random());
-            let found = (judged.findings, judged.policy);
-            Err(Box::new(refusal.into_execution(
-                id,
-                request.language,
-                found,
-                Place::default(),
-            )))
-        }
-    }
+    let refusal = match &judged.decision {
+        Decision::Run => return Ok(false),
+        Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => return Ok(true),
+        Decision::Ask(refusal) if can_be_asked() => refusal.clone().denied(None),
+        Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal.clone(),
+    };
+    let id = ExecutionId::from_random(super::random());
+    let found = (judged.findings, judged.policy);
+    let execution = refusal.into_execution(id, request.language, found, Place::default());
+    Err(Box::new(execution))
 }
 
 /// What people who named a policy want to hear of.
@@ -55,6 +51,8 @@ pub(super) fn yes(question: &str) -> bool {
     if !can_be_asked() {
         return false;
     }
+    // What was typed before, perhaps for a question that the code has made up, is no answer to ours.
+    rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush).ok();
     note(&format!("{question} [y/N] "));
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);

@@ -9,6 +9,7 @@ use atoll_core::Finding;
 use atoll_core::dry_run::{Change, ChangeKind, DryRun, Host, Program};
 use atoll_core::service::ApprovalScope;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// A question of a policy: what is to run, who asks, what was answered.
@@ -43,6 +44,8 @@ pub struct ApprovalView {
     /// Rules that the policy asks about: what an approval covers
     pub rules: Vec<String>,
     pub inputs: Vec<ApprovalInputView>,
+    /// Variables that the code is given; secrets are not among them
+    pub env: BTreeMap<String, String>,
     pub limits: Option<LimitsAnswer>,
     /// `none`: sandboxes have no network
     #[schema(example = "none")]
@@ -138,6 +141,7 @@ impl From<ApprovalRecord> for ApprovalView {
             findings: facts.findings.into_iter().map(Into::into).collect(),
             rules: facts.rules.into_iter().collect(),
             inputs: facts.inputs.into_iter().map(input).collect(),
+            env: facts.env,
             limits: serde_json::from_value(facts.limits).ok(),
             network: "none".to_owned(),
             policy: PolicyName {
@@ -163,6 +167,7 @@ impl From<DryRun> for ExecutionDryRun {
             processes: attempts.processes.into_iter().map(Into::into).collect(),
             more_hosts: attempts.more_hosts,
             more_processes: attempts.more_processes,
+            more: attempts.more,
             approval_id: dry_run.approval_id,
         }
     }
@@ -179,6 +184,7 @@ impl From<Change> for ExecutionChange {
             path: change.path,
             kind: kind.to_owned(),
             size: change.size,
+            sha256: change.sha256,
             diff: change.diff,
         }
     }

@@ -54,6 +54,8 @@ pub struct ExecutionDryRun {
     pub processes: Vec<ExecutionProgram>,
     pub more_hosts: u64,
     pub more_processes: u64,
+    /// Calls that nobody looked at any more
+    pub more: u64,
     /// Once somebody has approved it, `/v1/approvals/{id}/files` gives the files; `null` if there are none to give
     pub approval_id: Option<String>,
 }
@@ -65,7 +67,8 @@ pub struct ExecutionChange {
     /// `new`, `changed` or `same`
     pub kind: String,
     pub size: u64,
-    /// In the unified form; `null` where there is no text to compare, or too much of it
+    pub sha256: String,
+    /// In the unified form, of a new text against nothing; `null` where there is no text, or too much of it
     pub diff: Option<String>,
 }
 
@@ -240,8 +243,8 @@ mod tests {
             "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
             "provenance": {"source": "sandbox", "trusted": false, "tier": "jail", "execution_id": "exec_a"},
             "dry_run": {
-                "changes": [{"path": "p", "kind": "changed", "size": 1, "diff": "d"}], "hosts": [{"host": "h", "port": 1}],
-                "processes": [{"path": "p", "args": ["a"]}], "more_hosts": 0, "more_processes": 0, "approval_id": "apr_a",
+                "changes": [{"path": "p", "kind": "changed", "size": 1, "sha256": "s", "diff": "d"}], "hosts": [{"host": "h", "port": 1}],
+                "processes": [{"path": "p", "args": ["a"]}], "more_hosts": 0, "more_processes": 0, "more": 0, "approval_id": "apr_a",
             },
         });
         let real: Execution = serde_json::from_value(answer.clone()).unwrap();
