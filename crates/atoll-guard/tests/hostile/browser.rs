@@ -54,9 +54,9 @@ fn texts() -> Vec<Text> {
 
 /// As a viewer that lets HTML through would show it.
 fn rendered(text: &str) -> String {
-    let mut options = comrak::Options::default();
-    options.render.r#unsafe = true;
-    comrak::markdown_to_html(text, &options)
+    let mut page = String::new();
+    pulldown_cmark::html::push_html(&mut page, pulldown_cmark::Parser::new(text));
+    page
 }
 
 /// Which texts made the browser ask for something, or run.
