@@ -149,4 +149,6 @@ pub struct Receipt {
     pub template: Option<String>,
     /// The digest of the policy that the code was held against.
     pub policy: Option<String>,
+    /// The digest of what the policy lets it reach; `null` if there was no sandbox.
+    pub egress: Option<String>,
 }

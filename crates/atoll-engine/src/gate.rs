@@ -189,6 +189,7 @@ impl Refusal {
                 layers: Map::new(),
                 template: place.template,
                 policy: Some(judged.1),
+                egress: None,
             },
         }
     }

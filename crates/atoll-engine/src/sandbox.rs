@@ -415,6 +415,7 @@ impl Walled {
                 layers,
                 template: Some(self.template_digest.clone()),
                 policy: Some(policy),
+                egress: Some(self.policy.egress_digest()),
             },
         }
     }

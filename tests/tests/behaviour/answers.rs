@@ -22,14 +22,14 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
     };
     assert_eq!(
         sorted(keys(&answer)),
-        "context_id error execution_id exit_code files findings hint language left_out outcome provenance receipt results \
+        "context_id dry_run error execution_id exit_code files findings hint language left_out outcome provenance receipt results \
          sandbox_id stderr stdout tier truncated usage"
     );
     assert_eq!(
         sorted(keys(&answer["usage"])),
         "cpu_ms net_in_bytes net_out_bytes output_bytes peak_memory_bytes wall_ms"
     );
-    assert_eq!(sorted(keys(&answer["receipt"])), "layers policy template tier");
+    assert_eq!(sorted(keys(&answer["receipt"])), "egress layers policy template tier");
     assert_eq!(
         answer["truncated"],
         serde_json::json!({"stdout": false, "stderr": false, "results": false})

@@ -80,6 +80,11 @@ impl Policy {
         &self.digest
     }
 
+    /// Of the part about the network alone.
+    pub fn egress_digest(&self) -> String {
+        digest_of(&no_host())
+    }
+
     /// Under another name; what it decides is the same.
     #[must_use]
     pub fn called(mut self, name: &str) -> Self {
@@ -116,8 +121,17 @@ impl Policy {
 }
 
 /// Every map in it is sorted, so equal policies have equal text.
+/// What no host may be reached by. Every policy has it: a sandbox has no network yet.
+fn no_host() -> serde_json::Value {
+    serde_json::json!({"allow": []})
+}
+
 fn digest(code: &CodePolicy) -> String {
-    let text = serde_json::json!({"code": code, "egress": {"allow": []}}).to_string();
+    digest_of(&serde_json::json!({"code": code, "egress": no_host()}))
+}
+
+fn digest_of(value: &serde_json::Value) -> String {
+    let text = value.to_string();
     let hex: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

@@ -215,6 +215,8 @@ pub struct ExecutionReceipt {
     pub template: Option<String>,
     /// The digest of the policy that the code was held against
     pub policy: Option<String>,
+    /// The digest of what the policy lets it reach
+    pub egress: Option<String>,
 }
 
 #[cfg(test)]
@@ -240,7 +242,7 @@ mod tests {
                 "rule": "r", "severity": "low", "verdict": "warn", "line": 1, "column": 1, "message": "m", "instead": "i",
             }],
             "usage": {"wall_ms": 1, "cpu_ms": 1, "peak_memory_bytes": 1, "output_bytes": 1, "net_in_bytes": 0, "net_out_bytes": 0},
-            "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null},
+            "receipt": {"tier": "jail", "layers": {"a": 1}, "template": "t", "policy": null, "egress": "e"},
             "provenance": {"source": "sandbox", "trusted": false, "tier": "jail", "execution_id": "exec_a"},
             "dry_run": {
                 "changes": [{"path": "p", "kind": "changed", "size": 1, "sha256": "s", "diff": "d"}], "hosts": [{"host": "h", "port": 1}],
