@@ -8,6 +8,7 @@ mod address;
 mod memory;
 mod question;
 
+use crate::sys::lockdown;
 use crate::sys::notify::{self, Call};
 use address::Address;
 use memory::Memory;
@@ -15,6 +16,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::HashMap;
+
+/// The byte of the control socket beside which a context's listener comes.
+pub const HANDED_OVER: &[u8; 1] = lockdown::HANDED_OVER;
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -124,6 +124,11 @@ pub(crate) fn note(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).ok();
 }
 
+/// A name or a word of others must not look like two lines of ours.
+pub(crate) fn on_one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -237,6 +237,41 @@ fn held_files_are_for_their_owner_and_what_was_killed_is_swept() -> Result<()> {
 }
 
 #[test]
+fn a_yes_is_in_the_log_with_who_said_it() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    symlink(atoll_tests::home().join("templates"), home.path().join("templates"))?;
+    let dir = with_input()?;
+    let own = |mut command: Command| {
+        command.env("ATOLL_HOME", home.path()).current_dir(dir.path());
+        command
+    };
+    let writes = dry(dir.path(), &["--in", "sales.csv", "--out", "out", "-c", WRITES]);
+    assert_eq!(typed(own(writes), "y\n")?.code, Some(0));
+    let mut asks = atoll();
+    asks.args([
+        "run",
+        "--template",
+        "python-min",
+        "--policy",
+        "guarded",
+        "-c",
+        "import os; os.nice(0)",
+    ]);
+    assert_eq!(typed(own(asks), "y\n")?.code, Some(0));
+    let mut export = atoll();
+    export.args(["audit", "export"]);
+    let told = run_command(&mut own(export))?.stdout;
+    let entries: Vec<serde_json::Value> = told.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let by_local: Vec<&str> = entries
+        .iter()
+        .filter(|entry| entry["approver"] == "local")
+        .filter_map(|entry| entry["action"].as_str())
+        .collect();
+    assert_eq!(by_local, ["approval.answer", "execute"], "{told}");
+    Ok(())
+}
+
+#[test]
 fn programs_that_are_reached_by_odd_ways_are_told() -> Result<()> {
     let code = "import os, subprocess\n\
         subprocess.run(['/proc/self/root/usr/bin/true'])\n\

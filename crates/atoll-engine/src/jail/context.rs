@@ -113,21 +113,25 @@ impl Context {
         }
     }
 
-    /// The listener of a watched context, which comes beside its first byte. Without one the context has failed: what came is
-    /// the beginning of its words.
-    pub(super) async fn take_listener(&mut self) -> Option<OwnedFd> {
+    /// The listener of a watched context, which comes beside its first byte. Without one nothing runs in it: it has failed, and
+    /// tells why, or there was no room for one more descriptor here.
+    pub(super) async fn take_listener(&mut self) -> Result<OwnedFd, JailError> {
         let mut byte = [0];
         loop {
-            let mut guard = self.control.readable().await.ok()?;
+            let mut guard = self.control.readable().await.map_err(JailError::Start)?;
             match channel::receive_beside(self.control.get_ref(), &mut byte) {
                 Err(ChannelError::Socket(Errno::AGAIN)) => guard.clear_ready(),
-                Err(_) => return None,
-                Ok(Some(listener)) => return Some(listener),
-                Ok(None) => break,
+                Ok(Some(listener)) => return Ok(listener),
+                Ok(None) if byte != *atoll_jail::watch::HANDED_OVER => {
+                    self.take_control(&byte);
+                    break;
+                }
+                Ok(None) => return Err(unwatched()),
+                Err(_) => break,
             }
         }
-        self.take_control(&byte);
-        None
+        self.wait_ready().await?;
+        Err(unwatched())
     }
 
     /// Waits until a fork is behind its walls; no Python has run in it yet.
@@ -324,6 +328,10 @@ impl Context {
         }
         Ok(())
     }
+}
+
+fn unwatched() -> JailError {
+    JailError::Context("its calls cannot be watched: the listener did not arrive (`ulimit -n`)".into())
 }
 
 /// Why a context was not ready. A command that could not be locked down tells the wall by its exit code.

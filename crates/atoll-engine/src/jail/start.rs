@@ -151,15 +151,13 @@ impl JailSandbox {
         Ok((context, layers))
     }
 
-    /// In a dry run: takes the context's listener before anything runs in it. One that failed on its way tells so next.
+    /// In a dry run: takes the context's listener before anything runs in it.
     async fn watch_context(&self, context: &mut Context) -> Result<(), JailError> {
         let Some(watch) = &self.watch else {
             return Ok(());
         };
-        match context.take_listener().await {
-            Some(listener) => watch.begin(listener, context.process.is_some()),
-            None => Ok(()),
-        }
+        let listener = context.take_listener().await?;
+        watch.begin(listener, context.process.is_some())
     }
 }
 

@@ -71,6 +71,8 @@ const SECCOMP_SET_MODE_FILTER: usize = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: usize = 8;
 /// Where a context has its control socket.
 const CONTROL: c_int = 3;
+/// What the listener comes beside: no frame and no status begins so.
+pub(crate) const HANDED_OVER: &[u8; 1] = b"w";
 const EINVAL: c_int = 22;
 const EACCES: c_int = 13;
 
@@ -203,7 +205,7 @@ pub(crate) fn open_read(path: &core::ffi::CStr) -> Result<c_int, c_int> {
 fn be_watched(program: &[u8]) -> Result<(), c_int> {
     let listener = install_filter(program, SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
     let listener = c_int::try_from(listener).map_err(|_| EINVAL)?;
-    message::send(CONTROL, b"w", listener)?;
+    message::send(CONTROL, HANDED_OVER, listener)?;
     number_call(nr::CLOSE, [listener.cast_unsigned() as usize, 0, 0, 0, 0]).map(|_| ())
 }
 

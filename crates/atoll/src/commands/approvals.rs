@@ -7,7 +7,7 @@ use super::sandbox::{read, tenant_query};
 use super::template::{print, print_json};
 use crate::args::{ApprovalsArgs, ApprovalsCommand};
 use crate::client::Server;
-use crate::output::{Failure, visible};
+use crate::output::{Failure, on_one_line, visible};
 use atoll_core::ApprovalId;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::api::native::{ApprovalList, ApprovalView};
@@ -177,11 +177,6 @@ fn shown(one: &ApprovalView) -> String {
     let code = visible(one.code.as_deref().unwrap_or_default());
     text.extend(code.lines().map(|line| format!("| {line}\n")));
     text
-}
-
-/// Words of others stay on their line.
-fn on_one_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A dry run in words: what it would leave, whom it talked to, what it ran. Names and differences are the code's own words.
 
-use crate::output::visible;
+use crate::output::{on_one_line, visible};
 use atoll_core::dry_run::{Change, ChangeKind, DryRun};
 use std::path::PathBuf;
 
@@ -70,8 +70,4 @@ fn beginning(diff: &str) -> String {
         text.push_str(&format!("… and {} lines more\n", lines.len() - SHOWN_LINES));
     }
     text
-}
-
-fn on_one_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n")
 }

@@ -31,24 +31,31 @@ pub(super) fn held(request: &Request, home: &Path) -> Result<Option<Held>, Failu
         return Ok(None);
     }
     sweep(home);
-    let make = || {
-        let dir = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(home)?;
-        let lock = File::open(dir.path())?;
-        lock.try_lock()?;
-        std::io::Result::Ok(Held { dir, _lock: lock })
+    let made = loop {
+        let made = make(home).map_err(|error| Failure::ours(&error))?;
+        // One that sweeps may have been faster than the lock; then it has removed the directory.
+        if made.dir.path().exists() {
+            break made;
+        }
     };
-    make().map(Some).map_err(|error| Failure::ours(&error))
+    Ok(Some(made))
+}
+
+fn make(home: &Path) -> std::io::Result<Held> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix(PREFIX).permissions(Permissions::from_mode(0o700));
+    let dir = builder.tempdir_in(home)?;
+    let lock = File::open(dir.path())?;
+    lock.lock()?;
+    Ok(Held { dir, _lock: lock })
 }
 
 /// What runs that were killed have left.
 fn sweep(home: &Path) {
     let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-        let unused = File::open(entry.path()).is_ok_and(|dir| dir.try_lock().is_ok());
-        if unused {
+        // Locked until it is gone: who has just made it waits, and makes another one.
+        if let Some(_lock) = File::open(entry.path()).ok().filter(|dir| dir.try_lock().is_ok()) {
             std::fs::remove_dir_all(entry.path()).ok();
         }
     }

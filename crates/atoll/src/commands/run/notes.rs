@@ -1,7 +1,7 @@
 //! What is said on stderr after the code's own output: what it has shown, its error, what was refused, what was saved.
 
 use super::shown;
-use crate::output::visible;
+use crate::output::{on_one_line, visible};
 use atoll_core::Outcome;
 use atoll_core::execution::{CodeError, Execution, RichResult};
 use atoll_engine::SavedFiles;
@@ -105,11 +105,6 @@ fn with_message_set_in(traceback: &str, message: &str) -> String {
         Some(before) => visible(before) + &shown::set_in(&visible(message)),
         None => visible(traceback),
     }
-}
-
-/// A name must not look like two lines of ours.
-fn on_one_line(text: &str) -> String {
-    visible(text).replace('\n', "\\n")
 }
 
 #[cfg(test)]
