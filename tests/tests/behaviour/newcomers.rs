@@ -240,6 +240,23 @@ fn languages_have_short_names() -> Result<()> {
 
 /// Whether the error ends the code, is a command's, or is caught and printed.
 #[test]
+fn who_meets_a_wall_is_told_which_in_every_language() -> Result<()> {
+    let places = "files: read-only but for /data/output, /home/user and /tmp";
+    let calls = "system calls: those of the list";
+    for (lang, code, rule) in [
+        ("bash", "touch /usr/x", places),
+        ("javascript", "require('fs').writeFileSync('/usr/x', '')", places),
+        ("python", "open('/usr/x', 'w')", places),
+        ("python", "import os; os.unshare(os.CLONE_NEWUSER)", calls),
+    ] {
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
+        let hint = answer.hint.as_ref().map(|hint| hint.rule.as_str());
+        assert_eq!(hint, Some(rule), "{code}: {answer:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
     let caught =
         "import urllib.request\ntry: urllib.request.urlopen('https://example.org')\nexcept Exception as e: print(e)";
