@@ -7,12 +7,15 @@
 
 mod audit;
 mod baseline;
+mod bundle;
 mod guard;
 mod http;
 mod machine;
 mod policy;
+mod readme;
 mod scenarios;
 mod series;
+mod tiers;
 mod trust;
 
 use anyhow::Result;
@@ -46,5 +49,6 @@ async fn main() -> Result<()> {
     std::fs::create_dir_all("bench/runs")?;
     std::fs::write(&path, serde_json::to_string_pretty(&report)? + "\n")?;
     println!("written: {path}");
+    readme::update("README.md", &report.date, &report.rows)?;
     Ok(())
 }

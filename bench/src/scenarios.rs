@@ -2,9 +2,10 @@
 
 use crate::series::{Row, Series};
 use crate::{baseline, http, policy};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use atoll_core::Limits;
 use atoll_core::{Language, Outcome};
+use atoll_engine::template::Template;
 use atoll_engine::{Engine, Output, Pool, PoolSize, Sandbox, SandboxSpec, Walls, Warmth};
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,6 +23,7 @@ const NAMES: &[&str] = &[
     "audit",
     "trust",
     "guard",
+    "tiers",
     "policy",
     "http_first",
     "http_throughput",
@@ -31,7 +33,7 @@ const NAMES: &[&str] = &[
 /// Only when they are named.
 const ON_REQUEST: &[&str] = &["http_sdk", "load", "soak"];
 
-const GROUPBY: &str =
+pub(crate) const GROUPBY: &str =
     "import pandas as pd\npd.DataFrame({'k': ['a', 'b'] * 150, 'v': range(300)}).groupby('k').v.sum()";
 const COUNT: usize = 100;
 /// A measurement and its baseline take turns, so that other work on the machine is there for both.
@@ -57,6 +59,7 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
         "audit" => crate::audit::run().await,
         "trust" => crate::trust::run().await,
         "guard" => crate::guard::run().await,
+        "tiers" => crate::tiers::run().await,
         "policy" => aside(policy::review_source).await,
         "http_first" => aside(http::first).await,
         "http_throughput" => aside(http::throughput).await,
@@ -88,11 +91,11 @@ async fn warm_engine() -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-fn since(began: Instant) -> f64 {
+pub(crate) fn since(began: Instant) -> f64 {
     began.elapsed().as_secs_f64() * 1000.0
 }
 
-async fn ok(sandbox: &mut Sandbox, code: &str) -> Result<()> {
+pub(crate) async fn ok(sandbox: &mut Sandbox, code: &str) -> Result<()> {
     let mut sink = |_: Output<'_>| {};
     let execution = sandbox
         .run(Language::Python, code, Arc::new(Notify::new()), &mut sink)
@@ -111,7 +114,7 @@ async fn claims_and_forks(engine: &Arc<Engine>, code: &str) -> Result<(Series, S
     let (mut claimed, mut forked) = (Series::default(), Series::default());
     for _ in 0..ROUNDS {
         claims(&pool, code, 4, &mut claimed).await?;
-        let forks = baseline::raw_fork(engine.template(), code, PER_ROUND)?;
+        let forks = baseline::raw_fork(template_of(engine)?, code, PER_ROUND)?;
         forked.values.extend(forks);
     }
     Ok((claimed, forked))
@@ -138,7 +141,7 @@ async fn first_result() -> Result<Vec<Row>> {
     let engine = warm_engine().await?;
     let (claimed, forked) = claims_and_forks(&engine, GROUPBY).await?;
     let floor = forked.p50();
-    let cold = Series::of(baseline::bwrap_cold(engine.template(), GROUPBY, 10)?).p50();
+    let cold = Series::of(baseline::bwrap_cold(template_of(&engine)?, GROUPBY, 10)?).p50();
     let mut faster = claimed.row(
         "first_result",
         "claim -> groupby, warm",
@@ -164,7 +167,7 @@ async fn on_demand() -> Result<Vec<Row>> {
     let (mut series, mut forked) = (Series::default(), Series::default());
     for _ in 0..ROUNDS {
         creates(&engine, &mut series).await?;
-        let forks = baseline::raw_fork(engine.template(), GROUPBY, PER_ROUND)?;
+        let forks = baseline::raw_fork(template_of(&engine)?, GROUPBY, PER_ROUND)?;
         forked.values.extend(forks);
     }
     Ok(vec![series.row(
@@ -234,7 +237,7 @@ fn one_shot() -> Result<Vec<Row>> {
 }
 
 /// The loop of `baseline.py cpu`, timed inside by the processor time it used.
-const CPU_LOOP: &str = "import time\nbegan = time.process_time()\ntotal = 0\ndef f():\n    total = 0\n    for i in range(6_000_000):\n        total += i * i % 7\nf()\nprint((time.process_time() - began) * 1000)";
+pub(crate) const CPU_LOOP: &str = "import time\nbegan = time.process_time()\ntotal = 0\ndef f():\n    total = 0\n    for i in range(6_000_000):\n        total += i * i % 7\nf()\nprint((time.process_time() - began) * 1000)";
 
 async fn cpu_overhead() -> Result<Vec<Row>> {
     let engine = warm_engine().await?;
@@ -247,7 +250,7 @@ async fn cpu_overhead() -> Result<Vec<Row>> {
             series.values.push(execution.stdout.trim().parse()?);
         }
         sandbox.end().await?;
-        base.extend(baseline::cpu(engine.template())?);
+        base.extend(baseline::cpu(template_of(&engine)?)?);
     }
     let base = Series::of(base).p50();
     Ok(vec![series.row(
@@ -277,7 +280,7 @@ async fn idle_memory() -> Result<Vec<Row>> {
 }
 
 /// Kibibytes of proportional memory of all processes below `root`.
-fn pss_of_descendants(root: u32) -> u64 {
+pub(crate) fn pss_of_descendants(root: u32) -> u64 {
     let children = std::fs::read_to_string(format!("/proc/{root}/task/{root}/children")).unwrap_or_default();
     let own = std::fs::read_to_string(format!("/proc/{root}/smaps_rollup")).unwrap_or_default();
     let pss = own.lines().find_map(|line| {
@@ -315,7 +318,7 @@ async fn throughput() -> Result<Vec<Row>> {
         worker.await??;
     }
     let rate = (4 * COUNT) as f64 / began.elapsed().as_secs_f64();
-    let floor = baseline::raw_fork(engine.template(), GROUPBY, 2 * COUNT)?;
+    let floor = baseline::raw_fork(template_of(&engine)?, GROUPBY, 2 * COUNT)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let floor_rate = cores as f64 * 1000.0 / Series::of(floor).p50();
     Ok(vec![Series::of(vec![rate]).row(
@@ -361,4 +364,8 @@ async fn create_one(engine: &Engine) -> Result<(f64, Sandbox)> {
     let mut sandbox = engine.create(with_python()).await?;
     ok(&mut sandbox, "1+1").await?;
     Ok((since(began), sandbox))
+}
+
+fn template_of(engine: &Engine) -> Result<&Template> {
+    engine.template().context("the engine has no template")
 }

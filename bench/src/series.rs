@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: &'static str,
-    pub(crate) what: &'static str,
+    pub(crate) what: String,
     pub(crate) unit: &'static str,
     pub(crate) p50: f64,
     pub(crate) p95: f64,
@@ -81,7 +81,7 @@ impl Series {
     ) -> Row {
         Row {
             scenario,
-            what,
+            what: what.to_owned(),
             unit,
             p50: self.p50(),
             p95: self.quantile(0.95),

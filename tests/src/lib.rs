@@ -5,9 +5,11 @@
 use anyhow::{Context, Result, bail};
 use atoll_core::execution::Execution;
 use atoll_core::form::Form;
-use atoll_core::{Language, Limits};
+use atoll_core::{Language, Limits, Tier};
 use atoll_engine::template::{Progress, Template, TemplateStore};
-use atoll_engine::{Audit, Engine, EngineConfig, Output, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_engine::{
+    Audit, Engine, EngineConfig, Output, RuntimeKind, Sandbox, SandboxSpec, TierSettings, Walls, Warmth,
+};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ pub mod e2b;
 pub mod events;
 pub mod fuzz_bodies;
 pub mod guest;
+pub mod image;
 pub mod load;
 mod place;
 pub mod process;
@@ -124,11 +127,58 @@ pub async fn engine(template_name: &str, warmth: Warmth, walls: Walls) -> Result
 /// The same, with a log.
 pub async fn engine_with(name: &str, warmth: Warmth, walls: Walls, audit: Audit) -> Result<Arc<Engine>> {
     let config = EngineConfig {
+        tier: Tier::Jail,
+        settings: TierSettings::default(),
         home: home(),
         program: binary(),
         warmth,
         walls,
         audit,
+    };
+    Ok(Arc::new(Engine::start(config, template(name)?).await?))
+}
+
+/// An engine whose sandboxes are containers, by this runtime.
+pub async fn container_engine(name: &str, runtime: RuntimeKind, walls: Walls) -> Result<Arc<Engine>> {
+    let config = EngineConfig {
+        home: home(),
+        program: binary(),
+        tier: Tier::Container,
+        settings: TierSettings {
+            runtime: Some(runtime),
+            ..TierSettings::default()
+        },
+        warmth: Warmth::Cold,
+        walls,
+        audit: NO_AUDIT,
+    };
+    Ok(Arc::new(Engine::start(config, template(name)?).await?))
+}
+
+/// An engine whose sandboxes run under gVisor.
+pub async fn gvisor_engine(name: &str, walls: Walls) -> Result<Arc<Engine>> {
+    let config = EngineConfig {
+        home: home(),
+        program: binary(),
+        tier: Tier::Gvisor,
+        settings: TierSettings::default(),
+        warmth: Warmth::Warm,
+        walls,
+        audit: NO_AUDIT,
+    };
+    Ok(Arc::new(Engine::start(config, template(name)?).await?))
+}
+
+/// An engine whose sandboxes are virtual machines, with the kernel of the guest tests.
+pub async fn microvm_engine(name: &str) -> Result<Arc<Engine>> {
+    let config = EngineConfig {
+        home: home(),
+        program: binary(),
+        tier: Tier::Microvm,
+        settings: TierSettings::from_environment(),
+        warmth: Warmth::Warm,
+        walls: Walls::default(),
+        audit: NO_AUDIT,
     };
     Ok(Arc::new(Engine::start(config, template(name)?).await?))
 }

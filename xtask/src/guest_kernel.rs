@@ -1,7 +1,8 @@
-//! The kernel that the guest tests boot: from the distribution's own archive, unpacked, never installed.
+//! Kernels that tests boot: from the distribution's own archive, unpacked, never installed.
 //!
-//! Installing it would change what this machine boots next. The stable release's kernel may be older than the jail
-//! needs, so the one of the backports suite is taken, with package lists of our own: the machine's stay as they are.
+//! Installing one would change what this machine boots next. The stable release's kernel may be older than the jail
+//! needs, so the guest tests take the one of the backports suite; the tier `microvm` takes the stable one. Both with
+//! package lists of our own: the machine's stay as they are.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,9 +19,14 @@ const PACKAGE: &str = "linux-image-cloud-amd64";
 /// Not built in; the jail uses it where it is there.
 const MODULES: &[&str] = &["loop", "overlay"];
 
-pub(crate) fn ensure_guest_kernel(project: &Project) -> Result<()> {
-    let dir = project.guest_kernel();
-    if dir.join("vmlinuz").is_file() {
+pub(crate) fn ensure_guest_kernels(project: &Project) -> Result<()> {
+    ensure(project, &project.guest_kernel(), "-backports")?;
+    ensure(project, &project.microvm_kernel(), "")
+}
+
+/// The kernel of this release's suite with this ending, in `dir`.
+fn ensure(project: &Project, dir: &Path, ending: &str) -> Result<()> {
+    if dir.join("vmlinuz").is_file() && dir.join("boot").is_dir() {
         return Ok(());
     }
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -34,10 +40,13 @@ pub(crate) fn ensure_guest_kernel(project: &Project) -> Result<()> {
     if work.exists() {
         fs::remove_dir_all(&work)?;
     }
-    let archive = Archive::open(&work, codename)?;
+    let archive = Archive::open(&work, codename, ending)?;
     unpack(&archive.download()?, &work)?;
-    // The directory appears whole or not at all.
-    fs::rename(work.join("kernel"), &dir)?;
+    // The directory appears whole or not at all; one of an older kind makes room.
+    if dir.exists() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::rename(work.join("kernel"), dir)?;
     Ok(fs::remove_dir_all(&work)?)
 }
 
@@ -58,12 +67,12 @@ struct Archive {
 }
 
 impl Archive {
-    fn open(dir: &Path, codename: &str) -> Result<Self> {
+    fn open(dir: &Path, codename: &str, ending: &str) -> Result<Self> {
         for name in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(name))?;
         }
         let archive = Self { dir: dir.to_owned() };
-        let source = format!("deb {} {codename}-backports main\n", mirror(codename)?);
+        let source = format!("deb {} {codename}{ending} main\n", mirror(codename)?);
         fs::write(dir.join("sources.list"), source)?;
         check(archive.apt("apt-get").args(["-qq", "update"]))?;
         Ok(archive)
@@ -132,11 +141,17 @@ fn unpack(package: &Path, work: &Path) -> Result<()> {
     let kernel = work.join("kernel");
     fs::create_dir_all(&kernel)?;
     let image = find(&all.join("boot"), "vmlinuz-")?.context("the package holds no kernel")?;
-    fs::rename(image, kernel.join("vmlinuz"))?;
+    fs::copy(image, kernel.join("vmlinuz"))?;
     for module in MODULES {
         if let Some(path) = find(&all, &format!("{module}.ko"))? {
             let name = path.file_name().context("a module without a name")?.to_owned();
-            fs::rename(path, kernel.join(name))?;
+            fs::copy(path, kernel.join(name))?;
+        }
+    }
+    // As the package has it: what the tier `microvm` looks for.
+    for part in ["boot", "lib", "usr"] {
+        if all.join(part).is_dir() {
+            fs::rename(all.join(part), kernel.join(part))?;
         }
     }
     Ok(())

@@ -13,12 +13,19 @@ use crate::steps::{check, succeeds};
 const DEBIAN: &[(&str, &str)] = &[
     ("bubblewrap", "a baseline of the benchmarks"),
     ("chromium", "looks at what the output guard leaves"),
+    ("crun", "makes the sandboxes of the tier `container`"),
     ("e2fsprogs", "scratch files on disk, profile `data`"),
     ("python3", "the interpreter of the templates"),
     ("python3-venv", "builds the templates and the kernel's test environment"),
     ("python3-pip", "installs the locked packages of a template"),
     ("nodejs", "runs JavaScript contexts"),
-    ("qemu-system-x86", "boots the guest of the guest tests"),
+    (
+        "qemu-system-x86",
+        "boots the guest of the guest tests and of the tier `microvm`",
+    ),
+    ("runc", "the other runtime of the tier `container`"),
+    ("runsc", "the tier `gvisor`"),
+    ("squashfs-tools", "disks of the tier `microvm`"),
     ("gcc", "links Rust programs"),
     ("libc6-dev", "links Rust programs"),
 ];
@@ -35,6 +42,10 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("a C compiler (cc)", &["cc", "--version"]),
     ("Node (nodejs)", &["/usr/bin/node", "--version"]),
     ("QEMU (qemu-system-x86_64)", &["qemu-system-x86_64", "--version"]),
+    ("crun", &["crun", "--version"]),
+    ("runc", &["runc", "--version"]),
+    ("gVisor (runsc)", &["runsc", "--version"]),
+    ("squashfs-tools 4.5 (sqfstar)", &["sqfstar", "-version"]),
 ];
 
 /// Pinned, so that a later release with a higher Rust version cannot break a fresh machine.

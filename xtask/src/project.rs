@@ -54,6 +54,12 @@ impl Project {
         given.map_or_else(|| self.target.join("guest-kernel"), PathBuf::from)
     }
 
+    /// Where the kernel of the tier `microvm` lies.
+    pub(crate) fn microvm_kernel(&self) -> PathBuf {
+        let given = env::var_os("ATOLL_MICROVM_KERNEL").filter(|value| !value.is_empty());
+        given.map_or_else(|| self.target.join("microvm-kernel"), PathBuf::from)
+    }
+
     pub(crate) fn cargo(&self) -> Command {
         self.command(&self.cargo)
     }
@@ -66,7 +72,8 @@ impl Project {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("ATOLL_HOME", &self.atoll_home)
             .env("ATOLL_BIN", self.atoll_binary())
-            .env("ATOLL_GUEST_KERNEL", self.guest_kernel());
+            .env("ATOLL_GUEST_KERNEL", self.guest_kernel())
+            .env("ATOLL_MICROVM_KERNEL", self.microvm_kernel());
         command
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::Result;
 
-use crate::guest_kernel::ensure_guest_kernel;
+use crate::guest_kernel::ensure_guest_kernels;
 use crate::node;
 use crate::packages::{ensure_nextest, ensure_system_packages};
 use crate::project::Project;
@@ -19,7 +19,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     let _lock = project.claim_target_dir()?;
     let mut steps = Steps::new();
     steps.step("system packages", ensure_system_packages)?;
-    steps.step("guest kernel", || ensure_guest_kernel(project))?;
+    steps.step("guest kernels", || ensure_guest_kernels(project))?;
     steps.step("cargo-nextest", || ensure_nextest(project))?;
     steps.step("format", || cargo(project, &["fmt", "--all", "--check"]))?;
     steps.step("clippy", || {

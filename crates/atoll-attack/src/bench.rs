@@ -2,10 +2,12 @@
 //!
 //! Walls are taken away here for controls only, and only our own code ever runs there.
 
+use crate::elsewhere::Ground;
 use crate::error::AttackError;
 use crate::probe::Facts;
 use atoll_core::execution::Execution;
 use atoll_core::form::Form;
+use atoll_core::quantity::{CpuTimeMillis, WallMillis};
 use atoll_core::{Language, Limits};
 use atoll_engine::template::Template;
 use atoll_engine::{Engine, EngineConfig, Output, Sandbox, SandboxSpec, Wall, Walls, Warmth};
@@ -25,14 +27,19 @@ pub struct Bench {
     /// As the install has it. A test of the attack itself takes a wall away here.
     pub config: EngineConfig,
     pub template: Template,
+    /// Who answers the code there. An attack finds out by itself.
+    pub ground: Ground,
 }
 
 impl Bench {
     /// An engine as the install has it.
     pub async fn whole(&self) -> Result<Arc<Engine>, AttackError> {
-        Ok(Arc::new(
-            Engine::start(self.config.clone(), self.template.clone()).await?,
-        ))
+        let engine = Engine::start(self.config.clone(), self.template.clone()).await?;
+        // Restored sandboxes come sooner, and are what a server gives.
+        if self.ground == Ground::Gvisor {
+            engine.ready().await?;
+        }
+        Ok(Arc::new(engine))
     }
 
     /// An engine without these walls, besides those that are already away. It starts cold: most live for one try.
@@ -56,9 +63,18 @@ impl Bench {
     }
 }
 
-/// A sandbox with the small limits and nothing personal.
+/// A sandbox with the small limits and nothing personal. It has the time that a slow wall needs.
 pub async fn sandbox(engine: &Engine) -> Result<Sandbox, AttackError> {
-    sandbox_with(engine, Limits::default()).await
+    sandbox_with(engine, patient(Limits::default())).await
+}
+
+/// The same limits, with time to spare.
+pub(crate) fn patient(limits: Limits) -> Limits {
+    Limits {
+        wall: WallMillis::known(120_000),
+        cpu_time: CpuTimeMillis::known(120_000),
+        ..limits
+    }
 }
 
 pub async fn sandbox_with(engine: &Engine, limits: Limits) -> Result<Sandbox, AttackError> {

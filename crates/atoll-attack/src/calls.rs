@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, facts_in, facts_outside, with_args};
 use crate::call_table::{ROWS, Row, RowControl};
+use crate::elsewhere::Ground;
 use crate::error::AttackError;
 use crate::probe::Facts;
 use crate::tries::{Progress, in_words};
@@ -21,6 +22,7 @@ pub struct Answers {
     wide_open: Result<Facts, String>,
     /// Of root of the machine itself; only the suite asks there.
     as_root: Result<Facts, String>,
+    ground: Ground,
 }
 
 impl Answers {
@@ -34,6 +36,7 @@ impl Answers {
             open: in_words(answers(bench, &[Wall::Seccomp]).await),
             wide_open: in_words(answers(bench, &[Wall::Seccomp, Wall::Capabilities]).await),
             as_root: Err("not asked: it needs root of the machine itself".to_owned()),
+            ground: bench.ground,
         })
     }
 
@@ -82,6 +85,11 @@ impl Answers {
             said if said == row.answer => shown.saw(format!("`{name}` {said}")),
             "absent" | "hangs" | "nothing" => shown.doubt(format!("`{name}` gave no answer: {said}")),
             said => shown.breach(format!("`{name}` answered {said}, not {}", row.answer)),
+        }
+        if self.ground.answers_alike(name, without) {
+            return shown.saw(format!(
+                "`{name}` is refused without the filter as well, by another kernel than the host's or another rule"
+            ));
         }
         let another = without != row.answer && without != "absent";
         shown.control(another, format!("`{name}` answers {without} without the filter"));

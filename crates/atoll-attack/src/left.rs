@@ -30,7 +30,9 @@ async fn look(bench: &Bench, shown: &mut Shown) -> Result<(), AttackError> {
     let processes = below(pid);
     let instance = instance_of(pid, &run).ok_or_else(|| AttackError::Words("the jailer holds no lock".to_owned()))?;
     let (groups, files) = (groups_of(&instance), files_of(&run, &instance));
-    let there = processes.len() >= 4 && !files.is_empty() && (!groups.is_empty() || !engine.host().has_cgroups());
+    let there = processes.len() >= 4
+        && !files.is_empty()
+        && (!groups.is_empty() || !engine.host().is_some_and(|host| host.has_cgroups()));
     let seen = format!(
         "{} processes, {} control groups, {} files",
         processes.len(),

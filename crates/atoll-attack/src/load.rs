@@ -1,6 +1,7 @@
 //! Loads that meet their limit, while a neighbour in the same engine keeps answering. All are bounded by themselves.
 
-use crate::bench::{Bench, facts_of, python, sandbox, sandbox_with, shown, with_args};
+use crate::bench::{Bench, facts_of, patient, python, sandbox, sandbox_with, shown, with_args};
+use crate::elsewhere::{Ground, LoadThere};
 use crate::error::AttackError;
 use crate::here::Here;
 use crate::probe::{Expect, Facts};
@@ -54,6 +55,8 @@ struct Ran {
     neighbour: Option<String>,
     /// Whether the same sandbox computes afterwards.
     goes_on: bool,
+    /// What the sandbox's group had counted before.
+    memory_before: u64,
 }
 
 type Controls = BTreeMap<&'static str, Result<Facts, String>>;
@@ -68,12 +71,13 @@ pub async fn loads(
     let wanted: Vec<&'static Load> = loads
         .iter()
         .copied()
-        .filter(|load| here.leaves_out(load.id).is_none())
+        .filter(|load| here.leaves_out(load.id).is_none() && bench.ground.asks(load.id))
         .collect();
+    let ground = bench.ground;
     let engine = bench.engine(&[]).await?;
     progress.next(&format!("{} loads behind their limits", wanted.len()));
     let ran = all(&engine, &wanted, |engine, load| async move {
-        behind_its_limit(&engine, load).await
+        behind_its_limit(&engine, load, ground).await
     })
     .await;
     engine.stop().await;
@@ -81,7 +85,7 @@ pub async fn loads(
     let mut findings = Vec::new();
     for (load, ran) in ran {
         let control = controls.remove(load.id).unwrap_or_else(|| Err("not tried".to_owned()));
-        findings.push(load.judge(ran, control));
+        findings.push(load.judge(ran, control, ground));
     }
     for load in loads {
         if let Some(why) = here.leaves_out(load.id) {
@@ -101,8 +105,9 @@ async fn controls(bench: &Bench, loads: &[&'static Load], progress: &dyn Progres
         progress.next(&format!("{} loads with more room", of_set.len()));
         match bench.engine(set).await {
             Ok(engine) => {
+                let ground = bench.ground;
                 let ran = all(&engine, &of_set, |engine, load| async move {
-                    with_room(&engine, load).await
+                    with_room(&engine, load, ground).await
                 })
                 .await;
                 engine.stop().await;
@@ -135,12 +140,19 @@ where
     running.join_all().await
 }
 
-async fn behind_its_limit(engine: &Engine, load: &Load) -> Result<Ran, AttackError> {
+async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Result<Ran, AttackError> {
     let mut neighbour = sandbox(engine).await?;
     python(&mut neighbour, "x = 41").await?;
     let mut own = sandbox_with(engine, load.limits).await?;
+    let before = python(&mut own, "6*7").await?.usage.peak_memory_bytes;
     let mut ran = beside(&mut own, load, &mut neighbour).await?;
-    ran.goes_on = shown(&python(&mut own, "6*7").await?) == "42";
+    ran.memory_before = before;
+    let mut next = match ground.load(load.id).is_some_and(|there| there.ends_sandbox) {
+        true => sandbox(engine).await?,
+        false => own,
+    };
+    ran.goes_on = shown(&python(&mut next, "6*7").await?) == "42";
+    let own = next;
     own.end().await?;
     neighbour.end().await?;
     Ok(ran)
@@ -173,6 +185,7 @@ async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox) -> Resu
                 slowest,
                 neighbour: wrong,
                 goes_on: false,
+                memory_before: 0,
             });
         }
     }
@@ -187,37 +200,53 @@ fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wr
     }
 }
 
-async fn with_room(engine: &Engine, load: &Load) -> Result<Facts, AttackError> {
-    let mut own = sandbox_with(engine, load.control.limits).await?;
+async fn with_room(engine: &Engine, load: &Load, ground: Ground) -> Result<Facts, AttackError> {
+    let limits = match ground {
+        Ground::Gvisor => patient(load.control.limits),
+        Ground::Host | Ground::Runc => load.control.limits,
+    };
+    let mut own = sandbox_with(engine, limits).await?;
     let execution = python(&mut own, &with_args(&Map::new(), load.code)).await;
     own.end().await?;
     facts_of(&execution?)
 }
 
 impl Load {
-    fn judge(&self, ran: Result<Ran, String>, control: Result<Facts, String>) -> Finding {
+    fn judge(&self, ran: Result<Ran, String>, control: Result<Facts, String>, ground: Ground) -> Finding {
         let mut shown = Shown::default();
+        let there = ground.load(self.id);
+        if let Some(row) = ground.row(self.id) {
+            shown.saw(format!("judged otherwise here: {}", row.why));
+        }
         match ran {
-            Ok(ran) => self.judge_claim(&ran, &mut shown),
+            Ok(ran) => self.judge_claim(&ran, there, &mut shown),
             Err(why) => shown.doubt(why),
         }
+        let breach = there.and_then(|there| there.breach).unwrap_or(self.control.breach);
         match control {
-            Ok(facts) => facts.judge_control(self.control.breach, &self.control.place(), &mut shown),
+            Ok(facts) => facts.judge_control(breach, &self.control.place(), &mut shown),
             Err(why) => shown.doubt(format!("the control was not made: {why}")),
         }
         shown.judge(self.id, self.claim)
     }
 
-    fn judge_claim(&self, ran: &Ran, shown: &mut Shown) {
+    fn judge_claim(&self, ran: &Ran, there: Option<&LoadThere>, shown: &mut Shown) {
         let (outcome, facts) = (ran.execution.outcome, facts_of(&ran.execution).ok());
-        let to_its_end = |facts: &Facts| facts.missing(self.control.breach).is_empty();
+        let (ends, expect) = there.map_or((self.ends, &[][..]), |there| (there.ends, there.expect));
+        let ends = if ends.is_empty() { self.ends } else { ends };
+        let to_its_end = |facts: &Facts| expect.is_empty() && facts.missing(self.control.breach).is_empty();
         if facts.as_ref().is_some_and(to_its_end) {
             shown.breach(format!("the load ran to its end: {outcome:?}"));
-        } else if !self.ends.contains(&outcome) {
+        } else if !ends.contains(&outcome) {
             shown.doubt(format!("ended {outcome:?}: {:?}", ran.execution.error));
         }
+        if let Some(there) = there.filter(|there| there.counted_bytes > 0) {
+            let grown = ran.execution.usage.peak_memory_bytes.saturating_sub(ran.memory_before);
+            let counted = format!("the sandbox's count of memory grew by {grown} bytes");
+            shown.holds(grown >= there.counted_bytes, counted);
+        }
         match &facts {
-            Some(facts) => facts.judge(self.expect, None, shown),
+            Some(facts) => facts.judge((self.expect, expect), None, shown),
             None if outcome == Outcome::Ok => shown.doubt("no facts were reported"),
             None => {}
         }
@@ -236,7 +265,7 @@ impl Load {
             ran.beats > 0,
             format!("a neighbour answered {} times meanwhile", ran.beats),
         );
-        shown.works(ran.goes_on, "the same sandbox computes afterwards");
+        shown.works(ran.goes_on, "the same sandbox, or the next one, computes afterwards");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Every field is required, so a probe without an expectation or a control does not compile.
 
+use crate::elsewhere::{Ground, Instead, judged_by};
 use crate::verdict::{Finding, Shown};
 use atoll_engine::Wall;
 use serde_json::{Map, Value};
@@ -121,23 +122,27 @@ impl Facts {
         dead
     }
 
-    /// Facts that no expectation allows.
-    fn unexpected<'a>(&'a self, expect: &'a [Expect]) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let known = |name: &str, word: &str| expect.iter().any(|e| e.meets(name) && e.answers.contains(&word));
+    /// Facts that no expectation allows: the usual ones, or those `there` in their place.
+    fn unexpected<'a>(&'a self, expect: &'a [Expect], there: &'a [Expect]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let known = |name: &str, word: &str| {
+            let judges = judged_by(name, expect, there);
+            judges.iter().any(|one| one.answers.contains(&word))
+        };
         self.all().filter(move |(name, word)| !known(name, word))
     }
 
     /// Holds the facts against what is expected. Another word than expected is a breach, unless it is a refusal that the
     /// control did not get: then nobody knows.
-    pub fn judge(&self, expect: &[Expect], control: Option<&Self>, shown: &mut Shown) {
-        for (name, word) in self.unexpected(expect) {
+    pub fn judge(&self, (expect, there): (&[Expect], &[Expect]), control: Option<&Self>, shown: &mut Shown) {
+        for (name, word) in self.unexpected(expect, there) {
             let as_without_wall = control.is_some_and(|control| control.word(name) == word);
             match is_refusal(word) && !as_without_wall {
                 true => shown.doubt(format!("`{name}` answered {word}, which was not expected")),
                 false => shown.breach(format!("`{name}` answered {word}")),
             }
         }
-        for e in expect.iter().filter(|e| !self.all().any(|(name, _)| e.meets(name))) {
+        let all = expect.iter().chain(there);
+        for e in all.filter(|e| !self.all().any(|(name, _)| e.meets(name))) {
             shown.doubt(format!("`{}` was never tried", e.fact));
         }
         self.judge_twins(shown);
@@ -171,7 +176,7 @@ impl Facts {
 }
 
 impl Expect {
-    fn meets(&self, name: &str) -> bool {
+    pub(crate) fn meets(&self, name: &str) -> bool {
         self.fact
             .strip_suffix('*')
             .map_or(name == self.fact, |front| name.starts_with(front))
@@ -194,10 +199,11 @@ pub struct Tried {
 }
 
 impl Probe {
-    pub fn judge(&self, tried: &Tried) -> Finding {
+    pub fn judge(&self, tried: &Tried, ground: Ground) -> Finding {
         let mut shown = Shown::default();
+        let (there, breach) = self.on(ground, &mut shown);
         match &tried.claim {
-            Ok(facts) => facts.judge(self.expect, tried.control.as_ref().ok(), &mut shown),
+            Ok(facts) => facts.judge((self.expect, there), tried.control.as_ref().ok(), &mut shown),
             Err(why) => shown.doubt(why),
         }
         match &tried.changed {
@@ -205,10 +211,23 @@ impl Probe {
             None => shown.saw(format!("the host looked: {}", self.oracle.unchanged())),
         }
         match &tried.control {
-            Ok(facts) => facts.judge_control(self.control.breach(), &self.control.place(), &mut shown),
+            Ok(facts) => facts.judge_control(breach, &self.control.place(), &mut shown),
             Err(why) => shown.doubt(format!("the control was not made: {why}")),
         }
         shown.judge(self.id, self.claim)
+    }
+
+    /// What is expected there instead, and what the control shows there.
+    fn on(&self, ground: Ground, shown: &mut Shown) -> (&'static [Expect], &'static [(&'static str, &'static str)]) {
+        let usual = self.control.breach();
+        let Some(row) = ground.row(self.id) else {
+            return (&[], usual);
+        };
+        shown.saw(format!("judged otherwise here: {}", row.why));
+        match row.instead {
+            Instead::Answers { expect, breach } => (expect, breach.unwrap_or(usual)),
+            _ => (&[], usual),
+        }
     }
 }
 
@@ -272,11 +291,14 @@ mod tests {
     fn verdict(claim: &str, control: &str) -> Verdict {
         let (claim, control) = (facts(claim), facts(control));
         PROBE
-            .judge(&Tried {
-                claim,
-                changed: None,
-                control,
-            })
+            .judge(
+                &Tried {
+                    claim,
+                    changed: None,
+                    control,
+                },
+                Ground::Host,
+            )
             .verdict
     }
 
@@ -337,11 +359,14 @@ mod tests {
         let changed = Some("a canary was read".to_owned());
         assert_eq!(
             PROBE
-                .judge(&Tried {
-                    claim,
-                    changed,
-                    control
-                })
+                .judge(
+                    &Tried {
+                        claim,
+                        changed,
+                        control
+                    },
+                    Ground::Host
+                )
                 .verdict,
             Verdict::Breached
         );

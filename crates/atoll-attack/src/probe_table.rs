@@ -440,8 +440,8 @@ pub const KERNEL: &[Probe] = &[
         expect: &[
             e("int80 *", &["SIGSYS"]),
             e("far call", &["SIGSYS"]),
-            e("x32 *", &["ENOSYS"]),
-            e("minus one", &["ENOSYS"]),
+            e("x32 *", &["ENOSYS", "SIGSYS"]),
+            e("minus one", &["ENOSYS", "SIGSYS"]),
             e("vsyscall page", &["returned", "SIGSEGV", "SIGSYS"]),
         ],
         oracle: Oracle::Machine,

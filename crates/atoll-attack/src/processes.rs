@@ -42,8 +42,15 @@ pub fn host_id(execution: &Execution) -> Result<u32, AttackError> {
         return Ok(getuid().as_raw());
     }
     let map = execution.receipt.layers.get("uid_map").and_then(|map| map.as_str());
-    let id = map.and_then(|map| map.split(' ').nth(1)?.parse().ok());
+    let id = map.and_then(|map| user_in(map)?.parse().ok());
     id.ok_or_else(|| AttackError::Words("the receipt tells no id of the host".to_owned()))
+}
+
+/// Of the triples of a map, the one of the user: a runtime may have mapped a root before it.
+fn user_in(map: &str) -> Option<&str> {
+    let words: Vec<&str> = map.split(' ').collect();
+    let mut triples = words.chunks_exact(3);
+    triples.find(|triple| triple[0] == "1000").map(|triple| triple[1])
 }
 
 /// One process, told apart from a later one with the same number by its start time.

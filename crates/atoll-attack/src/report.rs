@@ -110,7 +110,7 @@ impl Report {
             date: OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION"),
             seconds: took.as_secs(),
-            tier: "jail",
+            tier: bench.config.tier.as_str(),
             host,
             template: TemplateReport {
                 name: bench.template.name.clone(),

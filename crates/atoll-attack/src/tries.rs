@@ -32,8 +32,8 @@ pub async fn probes(
     probes: &[&'static Probe],
     progress: &dyn Progress,
 ) -> Result<Vec<Finding>, AttackError> {
-    let (out, wanted): (Vec<&Probe>, Vec<&Probe>) =
-        probes.iter().partition(|probe| here.leaves_out(probe.id).is_some());
+    let asked = probes.iter().filter(|probe| bench.ground.asks(probe.id));
+    let (out, wanted): (Vec<&Probe>, Vec<&Probe>) = asked.partition(|probe| here.leaves_out(probe.id).is_some());
     let mut slots: Vec<Slot<'_>> = wanted.into_iter().map(Slot::new).collect();
     for set in sets(&slots) {
         tries_of_set(bench, lab, here, &mut slots, set, progress).await?;
@@ -48,7 +48,10 @@ pub async fn probes(
             None => in_words(facts_outside(&lab.code(slot.probe.code, &["outside"]), lab.dir()).await),
         };
     }
-    let mut findings: Vec<Finding> = slots.iter().map(|slot| slot.probe.judge(&slot.tried)).collect();
+    let mut findings: Vec<Finding> = slots
+        .iter()
+        .map(|slot| slot.probe.judge(&slot.tried, bench.ground))
+        .collect();
     for probe in out {
         let why = here.leaves_out(probe.id).unwrap_or_default();
         findings.push(Finding::left_out(probe.id, probe.claim, why));

@@ -82,6 +82,13 @@ choice!(
     { Auto = "auto", Wasm = "wasm", Jail = "jail", Container = "container", Gvisor = "gvisor", Microvm = "microvm" }
 );
 
+impl Default for Tier {
+    /// The usual one.
+    fn default() -> Self {
+        Self::Jail
+    }
+}
+
 choice!(
     /// A named set of limits.
     ProfileName, "profile",

@@ -34,6 +34,18 @@ pub struct Execution {
     pub provenance: Provenance,
     /// `null` unless its effects were held.
     pub dry_run: Option<DryRun>,
+    /// Why it ran in this tier; `null` where nothing was chosen, because its sandbox was there.
+    pub tier_choice: Option<TierChoice>,
+}
+
+/// Why code ran in its tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierChoice {
+    /// What was asked for; `null`: nothing.
+    pub asked: Option<Tier>,
+    pub reason: String,
+    /// The tier in which it ran first, and turned out to need more. Nothing of that run is told.
+    pub moved_from: Option<Tier>,
 }
 
 /// Whose words an execution's texts, results and files are. They are the code's: whoever reads them, an agent above all,

@@ -63,6 +63,12 @@ id!(
     "Names one execution, a piece of code run in a context."
 );
 
+id!(
+    SnapshotId,
+    "snp",
+    "Names one saved sandbox. Letters and digits only, so that it can stand where the name of a template does."
+);
+
 id!(KeyId, "key_", "Names one key. Not secret: it may be listed and logged.");
 id!(
     ApprovalId,

@@ -17,6 +17,6 @@ pub mod wire;
 pub use choice::{Language, ProfileName, Tier};
 pub use execution::Execution;
 pub use finding::{Finding, Severity, Verdict};
-pub use id::{ApprovalId, ContextId, ExecutionId, KeyId, RequestId, SandboxId};
+pub use id::{ApprovalId, ContextId, ExecutionId, KeyId, RequestId, SandboxId, SnapshotId};
 pub use limits::Limits;
 pub use outcome::{EndReason, Outcome};

@@ -1,11 +1,13 @@
 //! The contexts of a sandbox: one that is always there for each language, and those that were asked for by name.
 
+use crate::backend::{BareSandbox, Context, Inspected, Interpreter, SavedContext, TierError};
 use crate::control::Control;
-use crate::engine::{EngineError, NODE};
-use crate::jail::{Context, Inspected, Interpreter, lock};
+use crate::engine::EngineError;
+use crate::lock::lock;
 use crate::lost::Lost;
 use crate::sandbox::{Choice, Walled};
-use crate::template::NODE_KERNEL;
+use crate::snapshot::SavedSlot;
+use crate::template::{NODE, NODE_KERNEL};
 use atoll_core::{ContextId, Language};
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -14,10 +16,12 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
 /// The most contexts that one sandbox keeps; each is an interpreter with its memory.
 const MAX_CONTEXTS: usize = 32;
+/// Why a context of JavaScript is another one in a copy.
+const NODE_ANEW: &str = "the sandbox is a copy of another one, and Node starts anew in copies";
 /// Where code begins.
 pub(crate) const HOME: &str = "/home/user";
 
-type Seat = OwnedMutexGuard<Option<Inspected>>;
+pub(crate) type Seat = OwnedMutexGuard<Option<Inspected>>;
 
 /// What is told about a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +77,12 @@ impl Slot {
         let program = |interpreter, argv: &[&str]| {
             let argv = argv.iter().map(|&word| word.to_owned()).collect();
             let env = sandbox.variables();
-            async move { sandbox.jail.start_program(interpreter, argv, &env, &self.cwd).await }
+            async move { sandbox.bare.start_program(interpreter, argv, &env, &self.cwd).await }
         };
         match self.language {
             Language::Python => {
-                let mut python = sandbox.jail.start_python().await?;
+                sandbox.programs.of(Language::Python)?;
+                let mut python = sandbox.bare.start_python().await?;
                 if self.cwd != HOME {
                     python.0.enter(&self.cwd).await?;
                 }
@@ -85,7 +90,7 @@ impl Slot {
             }
             Language::Bash => {
                 let argv = [
-                    "/bin/bash",
+                    sandbox.programs.of(Language::Bash)?,
                     "--noprofile",
                     "--norc",
                     "-c",
@@ -94,12 +99,14 @@ impl Slot {
                 ];
                 Ok(program(Interpreter::Bash, &argv).await?)
             }
-            Language::Javascript | Language::Typescript if !Path::new(NODE).exists() => {
+            Language::Javascript | Language::Typescript
+                if sandbox.programs.is_of_the_host() && !Path::new(NODE).exists() =>
+            {
                 Err(EngineError::NoNode(self.language))
             }
             Language::Javascript | Language::Typescript => {
                 let argv = [
-                    NODE,
+                    sandbox.programs.of(self.language)?,
                     "--no-warnings",
                     // Code that is cut off in a callback leaves the stack in disorder; the kernel mends it.
                     "--no-force-async-hooks-checks",
@@ -110,6 +117,20 @@ impl Slot {
             }
             Language::R => Err(EngineError::Language(self.language)),
         }
+    }
+
+    /// What a copy of the sandbox is told of it. A Node cannot be made to draw other random numbers than its copy.
+    pub(crate) fn saved(&self, ready: Option<&Inspected>) -> Result<SavedSlot, TierError> {
+        let goes_on = ready.filter(|(context, _)| context.interpreter != Interpreter::Node);
+        let anew = ready.is_some() && goes_on.is_none();
+        Ok(SavedSlot {
+            id: self.id.clone(),
+            language: self.language,
+            cwd: self.cwd.clone(),
+            default: self.default,
+            context: goes_on.map(|(context, _)| SavedContext::of(context)).transpose()?,
+            lost: anew.then(|| NODE_ANEW.to_owned()),
+        })
     }
 
     pub(crate) fn runs(&self, control: Option<Control>) {
@@ -139,11 +160,12 @@ impl Slot {
         }
     }
 
-    async fn clear(&self) {
+    async fn clear(&self, sandbox: &BareSandbox) {
         self.interrupt();
         let ready = self.seat.lock().await.take();
         if let Some((mut context, _)) = ready {
-            context.signal(rustix::process::Signal::KILL);
+            // One that is gone already needs no signal.
+            sandbox.kill(&context).await.ok();
             context.exit().await;
         }
         *lock(&self.lost) = None;
@@ -164,6 +186,39 @@ impl Contexts {
         Self {
             slots: Mutex::new(vec![first]),
         }
+    }
+
+    /// Of a sandbox that was brought back: the same names, and the interpreters that go on, in the order of the slots that have
+    /// one.
+    pub(crate) fn resumed(saved: &[SavedSlot], contexts: Vec<Inspected>) -> Self {
+        let mut contexts = contexts.into_iter();
+        let slot = |saved: &SavedSlot| {
+            let ready = saved.context.and_then(|_| contexts.next());
+            let lost = saved.lost.clone().map(|why| Lost { why, told: false });
+            Arc::new(Slot {
+                id: saved.id.clone(),
+                language: saved.language,
+                cwd: saved.cwd.clone(),
+                default: saved.default,
+                seat: Arc::new(Turn::new(ready)),
+                running: Mutex::new(None),
+                lost: Mutex::new(lost),
+            })
+        };
+        Self {
+            slots: Mutex::new(saved.iter().map(slot).collect()),
+        }
+    }
+
+    /// Waits until nothing runs in any of them, and keeps it so.
+    pub(crate) async fn still(&self) -> Vec<(Arc<Slot>, Seat)> {
+        let slots = lock(&self.slots).clone();
+        let mut still = Vec::new();
+        for slot in slots {
+            let seat = Arc::clone(&slot.seat).lock_owned().await;
+            still.push((slot, seat));
+        }
+        still
     }
 
     pub(crate) fn find(&self, choice: &Choice) -> Result<Arc<Slot>, EngineError> {
@@ -238,15 +293,15 @@ impl Contexts {
     }
 
     /// Throws the state away; the name stays.
-    pub(crate) async fn restart(&self, id: &ContextId) -> Result<(), EngineError> {
-        self.named(id)?.clear().await;
+    pub(crate) async fn restart(&self, sandbox: &BareSandbox, id: &ContextId) -> Result<(), EngineError> {
+        self.named(id)?.clear(sandbox).await;
         Ok(())
     }
 
-    pub(crate) async fn remove(&self, id: &ContextId) -> Result<(), EngineError> {
+    pub(crate) async fn remove(&self, sandbox: &BareSandbox, id: &ContextId) -> Result<(), EngineError> {
         let slot = self.named(id)?;
         lock(&self.slots).retain(|one| one.id != *id);
-        slot.clear().await;
+        slot.clear(sandbox).await;
         Ok(())
     }
 }

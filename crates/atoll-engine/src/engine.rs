@@ -1,18 +1,19 @@
-//! The engine: one jailer, one open template, sandboxes made from it. Started by `atoll run` and by the server.
+//! The engine: sandboxes of one template in one tier. Started by `atoll run` and by the server.
 
+use crate::backend::{self, Backend, Files, Fresh, JailBackend, Made, Saved, TierError, TierSettings};
+use crate::contexts::Contexts;
 use crate::door::{Audit, Door, Sandbox};
 use crate::environment::with_secrets;
 use crate::input::prepare_inputs;
-use crate::jail::{Inspected, JailError, JailSandbox, Link, Made, ZygoteState, run_dir};
 use crate::sandbox::{Origin, SandboxSpec, Walled};
+use crate::snapshot::{SavedState, Snapshot, SnapshotError};
 use crate::spool::Spool;
-use crate::template::{BIN, Template};
-use atoll_jail::plan::{Rotation, TemplatePlan, Walls, ZygotePlan};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use crate::template::{NODE, Programs, Template};
+use atoll_core::{Language, Tier};
+use atoll_jail::plan::{Rotation, Walls};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// How much is done before the first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub struct EngineConfig {
     pub home: PathBuf,
     /// The `atoll` binary, which is started again as jailer and spawner.
     pub program: PathBuf,
+    /// Never `auto`: whoever starts an engine has chosen.
+    pub tier: Tier,
+    /// What the operator says about tiers that others' programs build.
+    pub settings: TierSettings,
     pub warmth: Warmth,
     /// Always whole in the product. A test that must see a breach takes one away.
     pub walls: Walls,
@@ -41,7 +46,7 @@ pub enum EngineError {
     #[error("refused, because it cannot be written down")]
     Audit(#[from] crate::audit::AuditError),
     #[error(transparent)]
-    Jail(#[from] JailError),
+    Tier(#[from] TierError),
     #[error(transparent)]
     Input(#[from] crate::input::InputError),
     #[error(transparent)]
@@ -56,47 +61,51 @@ pub enum EngineError {
     Language(atoll_core::Language),
     #[error("language `{0}` runs on the machine's Node, and there is none at {NODE}")]
     NoNode(atoll_core::Language),
+    #[error(transparent)]
+    NoProgram(#[from] crate::template::NoProgram),
     #[error("{0}")]
     Policy(Box<crate::gate::RefusedCommand>),
+    #[error(transparent)]
+    Snapshot(#[from] crate::snapshot::SnapshotError),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),
     #[error("a sandbox keeps at most {0} contexts; remove one first")]
     TooManyContexts(usize),
 }
 
-/// Templates with the base `host` see the host's programs.
-pub(crate) const NODE: &str = "/usr/bin/node";
-
-/// The one template that an engine has open.
-const TEMPLATE: u32 = 0;
-
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) link: Arc<Link>,
-    pub(crate) template: Template,
+    backend: Arc<dyn Backend>,
+    /// The same, if it is the jail.
+    jail: Option<Arc<JailBackend>>,
+    template: Option<Template>,
+    pub(crate) digest: String,
     pub(crate) spool: Spool,
     pub(crate) audit: Audit,
-    zygote: watch::Receiver<ZygoteState>,
 }
 
 impl Engine {
-    pub async fn start(config: EngineConfig, template: Template) -> Result<Self, EngineError> {
+    /// `wasm` needs no template: it brings its Python along.
+    pub async fn start(config: EngineConfig, template: impl Into<Option<Template>>) -> Result<Self, EngineError> {
         Self::start_with(config, template, Rotation::default()).await
     }
 
     /// The same with other rules for the life of a warm interpreter.
-    pub async fn start_with(config: EngineConfig, template: Template, rotation: Rotation) -> Result<Self, EngineError> {
-        let instance = atoll_core::SandboxId::from_random(crate::random_bytes()).as_str()[3..].to_owned();
-        let run_dir = run_dir(&config.home);
-        let link = Link::start(&config.program, &instance, &run_dir).await?;
-        let plan = plan(&template, config.warmth, config.walls, rotation);
-        let zygote = link.open_template(TEMPLATE, plan).await?;
+    pub async fn start_with(
+        config: EngineConfig,
+        template: impl Into<Option<Template>>,
+        rotation: Rotation,
+    ) -> Result<Self, EngineError> {
+        let template = template.into();
+        let (spool, audit) = (Spool::open(&config.home), config.audit.clone());
+        let opened = backend::open(config, template.as_ref(), rotation).await?;
         Ok(Self {
-            link: Arc::new(link),
+            backend: opened.backend,
+            jail: opened.jail,
+            digest: opened.digest,
             template,
-            spool: Spool::open(&config.home),
-            audit: config.audit,
-            zygote,
+            spool,
+            audit,
         })
     }
 
@@ -104,108 +113,119 @@ impl Engine {
     pub async fn create(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
         let door = Door::new(self.audit.clone(), spec.by.clone());
         let wish = spec.clone();
-        door.create(&self.template.digest, &wish, self.make(spec)).await
+        door.create(&self.digest, &wish, self.make(spec)).await
     }
 
     pub(crate) async fn make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
         with_secrets(&spec.env, &spec.secrets)?;
+        let python = spec.start == Some(Language::Python);
+        if python {
+            self.programs().of(Language::Python)?;
+        }
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &self.spool)?;
-        let python = spec.start == Some(atoll_core::Language::Python);
         let made = Made {
-            template: TEMPLATE,
             limits: spec.limits,
             inputs,
             python,
             watched: spec.dry_run,
         };
-        let (jail, context) = JailSandbox::create(Arc::clone(&self.link), made).await?;
-        Ok(Walled::with(self, jail, context, spec, Origin::Made))
+        let (bare, context) = self.backend.make(made).await?;
+        Ok(Walled::with(self, bare, context, spec, Origin::Made))
+    }
+
+    /// Makes a sandbox from a snapshot, whose files are open and checked. Its limits are those that it was saved with, and its
+    /// variables are there as well.
+    pub(crate) async fn create_from(
+        &self,
+        mut spec: SandboxSpec,
+        snapshot: &Snapshot,
+        files: Files,
+    ) -> Result<Sandbox, EngineError> {
+        let door = Door::new(self.audit.clone(), spec.by.clone());
+        let mut env = snapshot.env.clone();
+        env.append(&mut spec.env);
+        (spec.env, spec.limits) = (env, snapshot.limits);
+        let wish = spec.clone();
+        door.create(&self.digest, &wish, self.bring_back(spec, snapshot, files))
+            .await
+    }
+
+    async fn bring_back(&self, spec: SandboxSpec, snapshot: &Snapshot, files: Files) -> Result<Walled, EngineError> {
+        with_secrets(&spec.env, &spec.secrets)?;
+        if self.saves_for() != Some(&snapshot.saves_for) {
+            return Err(SnapshotError::OtherBuild(snapshot.id.clone()).into());
+        }
+        let made = Made {
+            limits: snapshot.limits,
+            inputs: Vec::new(),
+            python: false,
+            watched: false,
+        };
+        let SavedState { talk, slots } = &snapshot.state;
+        let saved = Saved {
+            talk: *talk,
+            contexts: slots.iter().filter_map(|slot| slot.context).collect(),
+        };
+        let (bare, contexts) = self.backend.restore(made, saved, files).await?;
+        let contexts = Contexts::resumed(slots, contexts);
+        Ok(Walled::with(self, bare, None, spec, Origin::Made).having(contexts))
+    }
+
+    /// What a saved sandbox of this engine belongs to, if its tier saves them.
+    pub(crate) fn saves_for(&self) -> Option<&str> {
+        self.backend.saves_for()
     }
 
     /// Makes a sandbox with a Python context that waits for its owner.
-    pub(crate) async fn prepare(
-        &self,
-        limits: atoll_core::Limits,
-    ) -> Result<(JailSandbox, Option<Inspected>), EngineError> {
+    pub(crate) async fn prepare(&self, limits: atoll_core::Limits) -> Result<Fresh, EngineError> {
         let made = Made {
-            template: TEMPLATE,
             limits,
             inputs: Vec::new(),
             python: true,
             watched: false,
         };
-        Ok(JailSandbox::create(Arc::clone(&self.link), made).await?)
+        Ok(self.backend.make(made).await?)
     }
 
-    /// Waits until the interpreter is warm; the facts say how long it took.
+    /// Waits until what every sandbox starts from is there; the facts say what it is and how long it took.
     pub async fn ready(&self) -> Result<Map<String, Value>, EngineError> {
-        let mut zygote = self.zygote.clone();
-        let state = zygote.wait_for(|state| !matches!(state, ZygoteState::Starting)).await;
-        match state.map(|state| state.clone()) {
-            Ok(ZygoteState::Ready(facts)) => Ok(facts),
-            Ok(ZygoteState::Down(message)) => {
-                Err(JailError::Zygote(format!("{message}{}", self.link.complaint())).into())
-            }
-            Ok(ZygoteState::Starting) | Err(_) => Err(JailError::Gone(self.link.complaint()).into()),
+        Ok(self.backend.ready().await?)
+    }
+
+    /// Replaces the warm interpreter of a jail by a fresh one as soon as that is warm; running contexts go on.
+    pub async fn rotate(&self) -> Result<(), EngineError> {
+        match &self.jail {
+            Some(jail) => Ok(jail.rotate().await?),
+            None => Ok(()),
         }
     }
 
-    /// Replaces the warm interpreter by a fresh one as soon as that is warm; running contexts go on.
-    pub async fn rotate(&self) -> Result<(), EngineError> {
-        let message = atoll_jail::plan::ToJailer::RotateZygote { template: TEMPLATE };
-        Ok(self.link.send(&message, &[]).await?)
-    }
-
-    /// Ends every sandbox and waits until the jailer has removed all that it made.
+    /// Ends every sandbox and waits until nothing of them is left.
     pub async fn stop(&self) {
-        self.link.stop().await;
+        self.backend.stop().await;
     }
 
-    /// The jailer's pid, for those who count what is left of an engine.
+    pub fn tier(&self) -> Tier {
+        self.backend.tier()
+    }
+
+    /// The jailer's pid, for those who count what is left of an engine; 0 in a tier without one.
     pub fn jailer_pid(&self) -> u32 {
-        self.link.jailer_pid
+        self.jail.as_ref().map_or(0, |jail| jail.jailer_pid())
     }
 
-    /// What this host gave the jail.
-    pub fn host(&self) -> &atoll_jail::plan::HostFacts {
-        &self.link.host
+    /// What this host gave the jail, if this is one.
+    pub fn host(&self) -> Option<&atoll_jail::plan::HostFacts> {
+        self.jail.as_ref().map(|jail| jail.host())
     }
 
-    pub fn template(&self) -> &Template {
-        &self.template
+    /// The tier without a template brings its own.
+    pub(crate) fn programs(&self) -> Programs {
+        let template = self.template.as_ref();
+        template.map_or_else(Programs::of_wasm, |template| template.programs.clone())
     }
-}
 
-fn plan(template: &Template, warmth: Warmth, walls: Walls, rotation: Rotation) -> TemplatePlan {
-    let start = "from atoll_kernel import zygote; zygote.main()";
-    let argv = [template.interpreter.as_str(), "-I", "-X", "utf8", "-c", start];
-    let warm = warmth == Warmth::Warm;
-    let config = json!({
-        "native": "/opt/atoll/kernel/libatoll_zygote.so",
-        "warm": warm,
-        "preload": if warm { template.preload.clone() } else { Vec::new() },
-        "warm_up": if warm { template.warmup.clone().unwrap_or_default() } else { String::new() },
-        "immortal": warm,
-    });
-    let config = config.as_object().cloned().unwrap_or_default();
-    TemplatePlan {
-        tree: template.tree.clone(),
-        kernel: template.kernel.clone(),
-        links: template.links.clone(),
-        env: with_our_commands(template.env.clone()),
-        zygote: Some(ZygotePlan {
-            argv: argv.map(str::to_owned).to_vec(),
-            config,
-            rotation,
-        }),
-        walls,
+    pub fn template(&self) -> Option<&Template> {
+        self.template.as_ref()
     }
-}
-
-/// Ours come before the template's and the machine's.
-fn with_our_commands(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
-    if let Some(path) = env.get_mut("PATH") {
-        *path = format!("{BIN}:{path}");
-    }
-    env
 }

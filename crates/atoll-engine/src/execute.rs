@@ -1,24 +1,25 @@
 //! One execution: code goes in, output comes out, and the end is judged by facts of the kernel.
 
+use crate::backend::{BareSandbox, Context, Happened, Interpreter, TierError};
 use crate::capture::Capture;
 use crate::control::Control;
 use crate::guarded::{Arrived, Care, Guarded};
-use crate::jail::{Context, Happened, Interpreter, JailError, JailSandbox};
 use crate::results::{Results, Taken};
 use crate::share::Room;
-use crate::stat::of_process;
+use crate::stat::{ProcessStat, of_process};
 use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
 use atoll_core::wire::agent::Ask;
 use atoll_core::wire::kernel::{FromKernel, ToKernel};
 use atoll_core::{ExecutionId, Limits, Outcome};
-use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How long code may take to end after it was interrupted, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a shell may take to end before it is interrupted again.
+const AGAIN: Duration = Duration::from_millis(200);
 /// Code that changes between its streams more often than this has them in order one by one only.
 const MOST_TURNS: u32 = 20_000;
 /// How often the used processor time is looked at.
@@ -84,8 +85,14 @@ pub(crate) struct Job<'a> {
 /// Why and how far a running execution is being stopped.
 enum Stop {
     No,
-    Asked { why: Outcome, kill_at: Instant },
-    Killed { why: Outcome },
+    Asked {
+        why: Outcome,
+        again_at: Instant,
+        kill_at: Instant,
+    },
+    Killed {
+        why: Outcome,
+    },
 }
 
 impl Stop {
@@ -98,7 +105,7 @@ impl Stop {
 }
 
 struct Run<'a, 'b> {
-    sandbox: &'a JailSandbox,
+    sandbox: &'a BareSandbox,
     context: &'a mut Context,
     limits: &'a Limits,
     sink: Sink<'b>,
@@ -127,16 +134,19 @@ enum Finish {
 
 /// Runs `job` in `context` to its end.
 pub(crate) async fn execute(
-    sandbox: &JailSandbox,
+    sandbox: &BareSandbox,
     context: &mut Context,
     job: Job<'_>,
     sink: Sink<'_>,
-) -> Result<Ended, JailError> {
+) -> Result<Ended, TierError> {
     let results = Results::new(job.limits.rich_output.get(), job.room);
     let mut run = Run::new(sandbox, context, job.id, job.limits, results, sink);
     run.stdout = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
     run.stderr = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
     run.guarded = Guarded::new(job.care);
+    if run.is_counted_inside() {
+        run.cpu_before = sandbox.usage(u64::MAX).await?.cpu_ms * 1_000_000;
+    }
     let id = run.id.clone();
     let most_bytes = job.limits.rich_output.get();
     let late = sleep_until(run.started + job.limits.wall.duration());
@@ -158,7 +168,7 @@ pub(crate) async fn execute(
 
 impl<'a, 'b> Run<'a, 'b> {
     fn new(
-        sandbox: &'a JailSandbox,
+        sandbox: &'a BareSandbox,
         context: &'a mut Context,
         id: ExecutionId,
         limits: &'a Limits,
@@ -190,16 +200,16 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// Follows the execution until it is done or its interpreter is gone.
-    async fn watch(&mut self, control: &Control) -> Result<Finish, JailError> {
+    async fn watch(&mut self, control: &Control) -> Result<Finish, TierError> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             // What a context says can be there faster than it is read: clocks and neighbours come in between.
             tokio::task::consume_budget().await;
             let deadline = self.started + self.limits.wall.duration() + control.extension();
-            let kill_at = match self.stop {
-                Stop::Asked { kill_at, .. } => kill_at,
-                Stop::No | Stop::Killed { .. } => deadline + Duration::from_secs(86_400),
+            let (again_at, kill_at) = match self.stop {
+                Stop::Asked { again_at, kill_at, .. } => (again_at, kill_at),
+                Stop::No | Stop::Killed { .. } => (deadline, deadline),
             };
             tokio::select! {
                 biased;
@@ -207,6 +217,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 () = control.interrupted() => self.ask_to_stop(Outcome::Interrupted).await?,
                 () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
+                () = sleep_until(again_at), if self.is_asked_shell() => self.ask_again().await?,
                 _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
                 Some(arrived) = self.guarded.next(), if self.guarded.is_busy() => self.take_result(arrived),
                 happened = self.context.next(), if !self.guarded.is_busy() => {
@@ -219,7 +230,7 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     /// Processor time has no limit of the kernel per execution; memory has none where there is no cgroup.
-    async fn look_at_usage(&mut self) -> Result<(), JailError> {
+    async fn look_at_usage(&mut self) -> Result<(), TierError> {
         if self.sandbox.stats.cpu_nanos().is_none() {
             let used = self.sandbox.usage(self.limits.memory.get()).await?;
             self.watched_cpu_ms = used.cpu_ms;
@@ -237,17 +248,19 @@ impl<'a, 'b> Run<'a, 'b> {
         Ok(())
     }
 
-    async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), JailError> {
+    async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), TierError> {
         match self.stop {
             Stop::No => {
+                let now = Instant::now();
                 self.stop = Stop::Asked {
                     why,
-                    kill_at: Instant::now() + GRACE,
+                    again_at: now + AGAIN,
+                    kill_at: now + GRACE,
                 };
                 match self.context.interpreter {
-                    Interpreter::Python => self.context.signal(Signal::INT),
+                    Interpreter::Python => self.sandbox.interrupt(self.context).await?,
                     Interpreter::Node => self.context.say(&ToKernel::Interrupt),
-                    Interpreter::Bash => self.signal_group(Signal::INT).await?,
+                    Interpreter::Bash => self.sandbox.interrupt_shell(self.context, false).await?,
                 }
                 Ok(())
             }
@@ -257,21 +270,21 @@ impl<'a, 'b> Run<'a, 'b> {
         }
     }
 
-    async fn kill(&mut self) -> Result<(), JailError> {
-        let why = self.stop.why().unwrap_or(Outcome::Killed);
-        self.stop = Stop::Killed { why };
-        self.signal_group(Signal::KILL).await?;
-        self.context.signal(Signal::KILL);
-        Ok(())
+    fn is_asked_shell(&self) -> bool {
+        matches!(self.stop, Stop::Asked { .. }) && matches!(self.context.interpreter, Interpreter::Bash)
     }
 
-    /// A program of the agent leads a group: what it has started goes with it.
-    async fn signal_group(&mut self, signal: Signal) -> Result<(), JailError> {
-        let Some(process) = self.context.process else {
-            return Ok(());
-        };
-        let signal = signal.as_raw();
-        self.sandbox.agent.tell(Ask::Signal { process, signal }).await
+    async fn ask_again(&mut self) -> Result<(), TierError> {
+        if let Stop::Asked { again_at, .. } = &mut self.stop {
+            *again_at = Instant::now() + AGAIN;
+        }
+        self.sandbox.interrupt_shell(self.context, true).await
+    }
+
+    async fn kill(&mut self) -> Result<(), TierError> {
+        let why = self.stop.why().unwrap_or(Outcome::Killed);
+        self.stop = Stop::Killed { why };
+        self.sandbox.kill(self.context).await
     }
 
     fn take(&mut self, happened: Happened) -> Option<Finish> {
@@ -379,13 +392,26 @@ impl<'a, 'b> Run<'a, 'b> {
         }
     }
 
+    /// Whether only the agent knows what it uses: there is no cgroup and no pidfd to ask.
+    fn is_counted_inside(&self) -> bool {
+        self.sandbox.stats.cpu_nanos().is_none() && self.context.pidfd.is_none()
+    }
+
     /// How it ended. What the kernel says counts more than what the interpreter says.
-    async fn judge(mut self, finish: Finish) -> Result<Ended, JailError> {
+    async fn judge(mut self, finish: Finish) -> Result<Ended, TierError> {
+        if self.is_counted_inside()
+            && let Ok(used) = self.sandbox.usage(u64::MAX).await
+        {
+            self.watched_cpu_ms = used.cpu_ms;
+            self.watched_peak = self.watched_peak.max(used.memory_bytes);
+        }
+        self.sandbox.recount().await;
         let usage = self.usage();
         let (outcome, exit_code, signal, lives) = match finish {
             Finish::Done { exit_code } => (self.outcome_of_done(exit_code), exit_code, None, true),
             Finish::Gone => {
                 let (code, signal) = self.context.exit().await;
+                self.sandbox.recount().await;
                 (self.outcome_of_exit(code, signal), code, signal, false)
             }
         };
@@ -476,7 +502,7 @@ impl<'a, 'b> Run<'a, 'b> {
 
     fn usage(&self) -> Usage {
         let of_sandbox = self.sandbox.stats.peak_bytes();
-        let peak = of_sandbox.or_else(|| of_process(&self.context.pidfd).map(|process| process.peak_bytes));
+        let peak = of_sandbox.or_else(|| process_of(self.context).map(|process| process.peak_bytes));
         Usage {
             wall_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cpu_ms: self.cpu_used_ms(),
@@ -488,10 +514,14 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 }
 
-fn cpu_nanos(sandbox: &JailSandbox, context: &Context) -> u64 {
+fn cpu_nanos(sandbox: &BareSandbox, context: &Context) -> u64 {
     let of_sandbox = sandbox.stats.cpu_nanos();
-    let used = of_sandbox.or_else(|| of_process(&context.pidfd).map(|process| process.cpu_nanos));
+    let used = of_sandbox.or_else(|| process_of(context).map(|process| process.cpu_nanos));
     context.reading.added_to(used)
+}
+
+fn process_of(context: &Context) -> Option<ProcessStat> {
+    context.pidfd.as_ref().and_then(of_process)
 }
 
 /// The number behind a limit, in words: `memory_limit: 512 MiB`.

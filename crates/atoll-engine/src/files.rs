@@ -2,8 +2,8 @@
 //!
 //! The host reads bytes from a descriptor that it checked to be a plain file; it follows no path of the sandbox.
 
+use crate::backend::Collected;
 use crate::contexts::HOME;
-use crate::jail::Collected;
 use crate::out_dir::{OutDir, Target};
 use atoll_core::execution::{LeftOut, LeftOutFile, OutputFile};
 use rustix::fd::OwnedFd;

@@ -147,12 +147,14 @@ fn held(findings: &[Finding], policy: &Policy, verdict: Verdict) -> Refusal {
 }
 
 /// Where code would have run, as far as there is such a place.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Place {
     pub sandbox: Option<SandboxId>,
     pub context: Option<ContextId>,
     /// The template's digest.
     pub template: Option<String>,
+    /// In which it would have run.
+    pub tier: Tier,
 }
 
 impl Refusal {
@@ -165,13 +167,14 @@ impl Refusal {
         place: Place,
     ) -> Execution {
         Execution {
-            provenance: Provenance::of(&id, Tier::Jail),
+            provenance: Provenance::of(&id, place.tier),
             dry_run: None,
+            tier_choice: None,
             execution_id: id,
             sandbox_id: place.sandbox,
             context_id: place.context,
             language,
-            tier: Tier::Jail,
+            tier: place.tier,
             outcome: self.outcome,
             exit_code: None,
             stdout: String::new(),
@@ -185,7 +188,7 @@ impl Refusal {
             findings: judged.0,
             usage: Usage::default(),
             receipt: Receipt {
-                tier: Tier::Jail,
+                tier: place.tier,
                 layers: Map::new(),
                 template: place.template,
                 policy: Some(judged.1),

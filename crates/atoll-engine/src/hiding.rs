@@ -3,7 +3,7 @@
 
 use crate::engine::EngineError;
 use crate::inside::CommandSpec;
-use crate::jail::lock;
+use crate::lock::lock;
 use crate::sandbox::Walled;
 use atoll_core::execution::Execution;
 use atoll_guard::redact::{Redactor, Secrets, SecretsError};

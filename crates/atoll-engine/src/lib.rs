@@ -3,6 +3,7 @@
 //! The engine knows no HTTP, no terminal and no cluster. It never forks: the jailer does, asked by messages.
 
 pub mod audit;
+mod backend;
 mod capture;
 pub mod code_policy;
 mod contexts;
@@ -19,7 +20,7 @@ mod hiding;
 mod hint;
 mod input;
 mod inside;
-mod jail;
+mod lock;
 mod lost;
 mod node;
 mod out_dir;
@@ -27,16 +28,21 @@ mod past;
 pub mod policy;
 mod pool;
 mod results;
+pub mod routing;
 mod sandbox;
 pub mod session;
 mod share;
+pub mod snapshot;
 mod spool;
 mod stat;
 pub mod template;
 mod trial;
 
 pub use atoll_guard::redact::{Secrets, SecretsError};
-pub use atoll_jail::plan::{HostFacts, Layer, Rotation, Wall, Walls};
+pub use atoll_jail::plan::{HostFacts, Layer, Rotation, RuntimeKind, Wall, Walls};
+#[cfg(feature = "wasm")]
+pub use backend::prepare_wasm;
+pub use backend::{MicrovmHost, TierError, TierSettings, microvm_host, missing_tiers, tier_programs};
 pub use contexts::ContextInfo;
 pub use control::Control;
 pub use door::{Audit, Door, Sandbox, Ticket, Upload, Visit};
@@ -50,7 +56,6 @@ pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch,
 };
-pub use jail::JailError;
 pub use node::{Node, NodeConfig, NodeError, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;

@@ -1,21 +1,23 @@
-//! All sandboxes of this machine: one engine and one pool per template, the sessions, the bound on how many there are.
+//! All sandboxes of this machine: one engine and one pool per template and tier, the sessions, the bound on how many there are.
 
 use crate::audit::{Action, Actor, Closing, Ending};
-use crate::door::{Audit, Door};
+use crate::backend::{TierError, TierSettings, microvm_host, missing_tiers};
+use crate::door::{Audit, Door, Sandbox};
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
-use crate::jail::{JailError, lock};
+use crate::lock::lock;
 use crate::past::{Ended, Past};
 use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
-use crate::session::{LifeSpec, Session, State};
+use crate::session::{LifeSpec, Session, SessionError, State};
+use crate::snapshot::{Snapshot, Snapshots};
 use crate::template::{Progress, Template, TemplateError, TemplateStore};
-use atoll_core::{EndReason, Limits, SandboxId};
+use atoll_core::{EndReason, Limits, SandboxId, SnapshotId, Tier};
 use atoll_jail::plan::{Layer, Walls};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 
 /// How long the end of a build is waited for.
 const BUILD_ENDS: Duration = Duration::from_secs(10);
@@ -30,6 +32,8 @@ pub struct NodeConfig {
     pub max_sandboxes: usize,
     /// Walls without which nothing starts, besides the usual ones.
     pub required: Vec<Layer>,
+    /// What the operator says about programs that build tiers.
+    pub tiers: TierSettings,
     pub audit: Audit,
     /// How long an ended sandbox is still found, with its reason.
     pub remember: Duration,
@@ -47,16 +51,23 @@ pub enum NodeError {
     Engine(#[from] EngineError),
 }
 
+/// Which sandboxes a pool has: their template and tier. Those of `wasm` have no template.
+type Kind = (Option<String>, Tier);
 type Open = Arc<OnceCell<Arc<Pool>>>;
 
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
     store: TemplateStore,
-    pools: Mutex<HashMap<String, Open>>,
+    pools: Mutex<HashMap<Kind, Open>>,
     sessions: Mutex<HashMap<SandboxId, Arc<Session>>>,
     past: Past,
+    snapshots: Arc<Snapshots>,
     room: Arc<Semaphore>,
+    /// What this host cannot build.
+    missing: BTreeMap<Tier, String>,
+    /// Why guests run in software, once somebody had to know.
+    emulated: OnceLock<Option<String>>,
     /// Templates that are being opened or built on threads of their own.
     building: watch::Sender<usize>,
 }
@@ -69,46 +80,69 @@ impl Node {
             pools: Mutex::default(),
             sessions: Mutex::default(),
             past: Past::new(config.remember),
+            snapshots: Arc::new(Snapshots::open(&config.home)),
             room: Arc::new(Semaphore::new(room)),
+            missing: missing_tiers(&config.tiers),
+            emulated: OnceLock::new(),
             building: watch::Sender::new(0),
             config,
         })
     }
 
+    /// The tiers that this host cannot build, with the reason.
+    pub fn missing_tiers(&self) -> &BTreeMap<Tier, String> {
+        &self.missing
+    }
+
+    /// Why guests of virtual machines run in software here, if they do.
+    pub fn emulated(&self) -> Option<String> {
+        let look = || {
+            let settings = TierSettings::from_environment();
+            let kernel = settings.microvm_kernel.as_deref();
+            let host = microvm_host(&self.config.home, &self.config.program, kernel);
+            host.ok().and_then(|host| host.emulated)
+        };
+        self.emulated.get_or_init(look).clone()
+    }
+
     /// Whether sandboxes of it can be made without a build. The disk is looked at only before its pool is open.
-    pub fn is_built(&self, template: &str) -> bool {
-        self.is_open(template) || self.store.show(template).is_ok_and(|shown| shown.info.built)
+    pub fn is_built(&self, template: &str, tier: Tier) -> bool {
+        self.is_open(template, tier) || self.store.show(template).is_ok_and(|shown| shown.info.built)
     }
 
     /// Whether its sandboxes can be made at once. Looks at memory only, unlike the two questions to the store.
-    pub fn is_open(&self, template: &str) -> bool {
-        lock(&self.pools).get(template).is_some_and(|open| open.initialized())
+    pub fn is_open(&self, template: &str, tier: Tier) -> bool {
+        let pools = lock(&self.pools);
+        pools.get(&kind(template, tier)).is_some_and(|open| open.initialized())
     }
 
     /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.
     pub async fn open(
         &self,
         template: &str,
+        tier: Tier,
         by: &Actor,
         progress: Arc<dyn Progress + Send>,
     ) -> Result<Arc<Pool>, NodeError> {
-        let open = Arc::clone(lock(&self.pools).entry(template.to_owned()).or_default());
-        let pool = open.get_or_try_init(|| self.start_pool(template, by, progress)).await?;
+        let kind = kind(template, tier);
+        let open = Arc::clone(lock(&self.pools).entry(kind.clone()).or_default());
+        let pool = open.get_or_try_init(|| self.start_pool(kind, by, progress)).await?;
         Ok(Arc::clone(pool))
     }
 
     async fn start_pool(
         &self,
-        name: &str,
+        (template, tier): Kind,
         by: &Actor,
         progress: Arc<dyn Progress + Send>,
     ) -> Result<Arc<Pool>, NodeError> {
-        let is_new = self.store.show(name).is_ok_and(|shown| !shown.info.built);
-        let template = match is_new {
-            true => self.build(name, by, progress).await?,
-            false => self.ensure(name, progress).await?,
+        let template = match template {
+            Some(name) => Some(self.template(&name, by, progress).await?),
+            None => None,
         };
         let config = EngineConfig {
+            tier,
+            settings: self.config.tiers.clone(),
             home: self.config.home.clone(),
             program: self.config.program.clone(),
             warmth: Warmth::Warm,
@@ -123,6 +157,19 @@ impl Node {
         Ok(Arc::new(
             Pool::start(engine, self.config.pool, self.config.limits).await?,
         ))
+    }
+
+    async fn template(
+        &self,
+        name: &str,
+        by: &Actor,
+        progress: Arc<dyn Progress + Send>,
+    ) -> Result<Template, NodeError> {
+        let is_new = self.store.show(name).is_ok_and(|shown| !shown.info.built);
+        match is_new {
+            true => self.build(name, by, progress).await,
+            false => self.ensure(name, progress).await,
+        }
     }
 
     /// A build is written down: it brings packages from elsewhere.
@@ -158,21 +205,87 @@ impl Node {
         spec: SandboxSpec,
         life: LifeSpec,
     ) -> Result<Arc<Session>, NodeError> {
-        let (room, by) = (Arc::clone(&self.room), spec.by.clone());
+        let (room, by, tier) = (Arc::clone(&self.room), spec.by.clone(), spec.tier);
         let room = room.try_acquire_owned().map_err(|_| self.no_room())?;
-        let pool = self.open(template, &by, Arc::new(Quiet)).await?;
+        let pool = self.open(template, tier, &by, Arc::new(Quiet)).await?;
         let sandbox = match pool.claim(spec.clone()).await {
-            Err(EngineError::Jail(JailError::Gone(_) | JailError::Channel(_))) => {
-                self.forget(template, &pool);
-                self.open(template, &by, Arc::new(Quiet)).await?.claim(spec).await?
+            Err(EngineError::Tier(TierError::Gone(_) | TierError::Channel(_))) => {
+                self.forget(&kind(template, tier), &pool);
+                self.open(template, tier, &by, Arc::new(Quiet))
+                    .await?
+                    .claim(spec)
+                    .await?
             }
             claimed => claimed?,
         };
+        Ok(self.begin_life(sandbox, template, life, room))
+    }
+
+    /// Makes a sandbox that goes on from where another one was saved: with its limits, and in its tier.
+    pub async fn create_from(
+        self: &Arc<Self>,
+        snapshot: Arc<Snapshot>,
+        spec: SandboxSpec,
+        life: LifeSpec,
+    ) -> Result<Arc<Session>, NodeError> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        let room = room.map_err(|_| self.no_room())?;
+        let (template, tier) = (&snapshot.template, snapshot.tier);
+        let pool = self.open(template, tier, &spec.by, Arc::new(Quiet)).await?;
+        let (all, one) = (Arc::clone(&self.snapshots), Arc::clone(&snapshot));
+        let files = tokio::task::spawn_blocking(move || all.files(&one)).await;
+        let files = files.map_err(|_| NodeError::Stopping)?.map_err(EngineError::from)?;
+        let sandbox = pool.engine().create_from(spec, &snapshot, files).await?;
+        Ok(self.begin_life(sandbox, template, life, room))
+    }
+
+    fn begin_life(
+        self: &Arc<Self>,
+        sandbox: Sandbox,
+        template: &str,
+        life: LifeSpec,
+        room: OwnedSemaphorePermit,
+    ) -> Arc<Session> {
         let session = Session::start(sandbox, template.to_owned(), life);
         session.hold(room);
         lock(&self.sessions).insert(session.id().clone(), Arc::clone(&session));
         tokio::spawn(Arc::clone(self).remember(Arc::clone(&session)));
-        Ok(session)
+        session
+    }
+
+    /// Saves a sandbox, which goes on. One that is only made for forks is listed nowhere.
+    pub async fn save(
+        &self,
+        session: &Arc<Session>,
+        by: &Actor,
+        name: Option<String>,
+        passing: bool,
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        session.save(by, &self.snapshots, (name, passing)).await
+    }
+
+    /// Of a tenant, the newest first.
+    pub fn snapshots(&self, tenant: &str) -> Vec<Arc<Snapshot>> {
+        self.snapshots.of(tenant)
+    }
+
+    pub fn find_snapshot(&self, tenant: &str, id: &SnapshotId) -> Option<Arc<Snapshot>> {
+        self.snapshots.find(tenant, id)
+    }
+
+    /// Whether it was there. Sandboxes that were made from it go on.
+    pub async fn remove_snapshot(&self, by: &Actor, tenant: &str, id: &SnapshotId) -> Result<bool, EngineError> {
+        let door = self.door(by.clone());
+        let ticket = door.enter(Action::SnapshotRemove, id.as_str()).await?;
+        let (all, tenant, id) = (Arc::clone(&self.snapshots), tenant.to_owned(), id.clone());
+        let removed = tokio::task::spawn_blocking(move || all.remove(&tenant, &id)).await;
+        let removed = removed.map_err(|_| EngineError::Interrupted)?;
+        ticket.close(|| match &removed {
+            Ok(true) => Closing::of(Ending::Ok),
+            Ok(false) => Closing::of(Ending::Failed),
+            Err(error) => Closing::failed(error),
+        });
+        Ok(removed?)
     }
 
     fn no_room(&self) -> NodeError {
@@ -182,15 +295,15 @@ impl Node {
         }
     }
 
-    /// The jailer of a template is gone: the next one who asks starts another.
-    fn forget(&self, template: &str, lost: &Arc<Pool>) {
+    /// The jailer of a pool is gone: the next one who asks starts another.
+    fn forget(&self, kind: &Kind, lost: &Arc<Pool>) {
         let mut pools = lock(&self.pools);
         let same = pools
-            .get(template)
+            .get(kind)
             .and_then(|open| open.get())
             .is_some_and(|pool| Arc::ptr_eq(pool, lost));
         if same {
-            pools.remove(template);
+            pools.remove(kind);
         }
     }
 
@@ -221,13 +334,14 @@ impl Node {
             .collect()
     }
 
-    /// Ready sandboxes per template.
-    pub fn depths(&self) -> Vec<(String, usize)> {
+    /// Ready sandboxes per template and tier.
+    pub fn depths(&self) -> Vec<(String, Tier, usize)> {
         let pools = lock(&self.pools);
-        let open = pools
-            .iter()
-            .filter_map(|(name, open)| Some((name.clone(), open.get()?.depth())));
-        open.collect()
+        let depth = |((template, tier), open): (&Kind, &Open)| {
+            let name = template.clone().unwrap_or_else(|| tier.to_string());
+            Some((name, *tier, open.get()?.depth()))
+        };
+        pools.iter().filter_map(depth).collect()
     }
 
     /// The door for what is done on this machine and not in a sandbox.
@@ -270,6 +384,10 @@ impl Node {
         let done = building.wait_for(|count| *count == 0);
         tokio::time::timeout(BUILD_ENDS, done).await.ok();
     }
+}
+
+fn kind(template: &str, tier: Tier) -> Kind {
+    ((tier != Tier::Wasm).then(|| template.to_owned()), tier)
 }
 
 /// Counted while it lives, also when nobody waits for the build any more.

@@ -2,9 +2,9 @@
 //!
 //! Who must know older ones writes them down himself: the server's store does.
 
-use crate::jail::lock;
+use crate::lock::lock;
 use crate::session::{EventLog, SandboxEvent, Session};
-use atoll_core::{EndReason, SandboxId};
+use atoll_core::{EndReason, SandboxId, Tier};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -21,6 +21,7 @@ const EACH: usize = 1 << 10;
 pub struct Ended {
     pub owner: String,
     pub template: String,
+    pub tier: Tier,
     pub created: SystemTime,
     pub ended: SystemTime,
     pub reason: EndReason,
@@ -35,6 +36,7 @@ impl Ended {
         Self {
             owner: session.spec.owner.clone(),
             template: session.template.clone(),
+            tier: session.tier(),
             created: session.created,
             ended,
             reason,
@@ -121,6 +123,7 @@ mod tests {
     fn ended(metadata_bytes: usize) -> Ended {
         Ended {
             owner: "default".to_owned(),
+            tier: Tier::Jail,
             template: "python".to_owned(),
             created: SystemTime::now(),
             ended: SystemTime::now(),

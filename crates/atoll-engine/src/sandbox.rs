@@ -1,6 +1,7 @@
 //! A claimed sandbox: contexts that run side by side, what is inside, its end. Reached through the door only (`door/`).
 
 use crate::audit::{Actor, FileFact};
+use crate::backend::{BareSandbox, Files, Inspected, TierError};
 use crate::contexts::{Contexts, HOME, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
@@ -12,13 +13,13 @@ use crate::guarded::Care;
 use crate::hint::Refusals;
 use crate::input::{Input, prepare_inputs};
 use crate::inside::{CommandSpec, Commands};
-use crate::jail::{Inspected, JailError, JailSandbox};
 use crate::lost;
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
 use crate::share::Room;
+use crate::snapshot::{SavedSlot, SavedState, SnapshotError};
+use crate::template::Programs;
 use atoll_core::execution::{Execution, LeftOut, Provenance, Receipt};
-use atoll_core::wire::agent::{Answer, Ask};
 use atoll_core::{ContextId, EndReason, ExecutionId, Finding, Language, Limits, SandboxId, Tier};
 use atoll_guard::redact::Secrets;
 use serde_json::{Map, Value};
@@ -30,6 +31,8 @@ use tokio::sync::watch;
 /// What is personal about a sandbox. Saying nothing means: no inputs, no environment, the small limits.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSpec {
+    /// In which it is made: that of its engine, which a node finds by it.
+    pub tier: Tier,
     pub limits: Limits,
     pub inputs: Vec<Input>,
     pub env: BTreeMap<String, String>,
@@ -61,7 +64,7 @@ const DIGESTS_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Walled {
-    pub(crate) jail: JailSandbox,
+    pub(crate) bare: BareSandbox,
     pub(crate) limits: Limits,
     pub(crate) env: BTreeMap<String, String>,
     /// Variables of its programs, too.
@@ -80,6 +83,9 @@ pub(crate) struct Walled {
     /// In the same order, as soon as they are read; empty if nobody reads them.
     pub(crate) input_digests: watch::Sender<Option<Vec<FileFact>>>,
     template_digest: String,
+    /// What a snapshot of it belongs to, if its tier has them.
+    pub(crate) saves_for: Option<String>,
+    pub(crate) programs: Programs,
     /// The tenant for whom it was made.
     owner: Arc<str>,
     origin: Origin,
@@ -140,34 +146,34 @@ impl Walled {
     /// Applies what is personal to a prepared sandbox whose context was forked ahead.
     pub(crate) async fn claim(
         engine: &Engine,
-        mut jail: JailSandbox,
+        mut bare: BareSandbox,
         python: Inspected,
         spec: SandboxSpec,
     ) -> Result<Self, EngineError> {
         let (inputs, _copies) = prepare_inputs(&spec.inputs, &engine.spool)?;
-        let made_with = jail.limits();
+        let made_with = bare.limits();
         let limits = spec.limits.with_execution_of(&made_with);
-        jail.claim(limits, inputs).await?;
+        bare.claim(limits, inputs).await?;
         let python = match (
             limits == made_with,
-            same_for_a_process(&limits, &made_with, jail.has_cgroups()),
+            same_for_a_process(&limits, &made_with, bare.has_cgroups()),
         ) {
             (true, _) => Some(python),
             // The receipt must tell the limits that hold now.
             (false, true) => Some({
-                let layers = jail.inspect(&python.0).await?;
+                let layers = bare.inspect(&python.0).await?;
                 (python.0, layers)
             }),
             // What a process may do is fixed when it is forked: another warm fork, made when it is first used.
             (false, false) => None,
         };
-        Ok(Self::with(engine, jail, python, spec, Origin::Pool))
+        Ok(Self::with(engine, bare, python, spec, Origin::Pool))
     }
 
     /// Takes over a sandbox that was made for `spec`.
     pub(crate) fn with(
         engine: &Engine,
-        jail: JailSandbox,
+        bare: BareSandbox,
         python: Option<Inspected>,
         spec: SandboxSpec,
         origin: Origin,
@@ -175,7 +181,7 @@ impl Walled {
         Self {
             origin,
             sampled: std::sync::Mutex::new((std::time::Instant::now(), 0)),
-            jail,
+            bare,
             limits: spec.limits,
             owner: spec.by.tenant.into(),
             env: spec.env,
@@ -189,12 +195,53 @@ impl Walled {
             approver: spec.approver,
             input_digests: watch::Sender::default(),
             inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
-            template_digest: engine.template.digest.clone(),
+            template_digest: engine.digest.clone(),
+            saves_for: engine.saves_for().map(str::to_owned),
+            programs: engine.programs(),
+        }
+    }
+
+    /// One that was brought back has contexts already.
+    pub(crate) fn having(self, contexts: Contexts) -> Self {
+        Self { contexts, ..self }
+    }
+
+    /// Writes the sandbox to two files and lets it go on. Waits for what runs in its contexts; what else runs stands still
+    /// meanwhile.
+    pub(crate) async fn save(&self, files: Files) -> Result<SavedState, EngineError> {
+        self.may_be_saved()?;
+        let still = self.contexts.still().await;
+        let slots = still.iter().map(|(slot, seat)| slot.saved(seat.as_ref()));
+        let slots = slots.collect::<Result<Vec<SavedSlot>, TierError>>()?;
+        let contexts = slots.iter().filter_map(|slot| slot.context).collect();
+        self.bare.freeze(true).await?;
+        let saved = self.bare.save(contexts, files).await;
+        let moves = self.bare.freeze(false).await;
+        drop(still);
+        let talk = saved?.talk;
+        moves?;
+        Ok(SavedState { talk, slots })
+    }
+
+    fn may_be_saved(&self) -> Result<(), EngineError> {
+        if self.saves_for.is_none() {
+            return Err(TierError::NotInTier(self.bare.tier).into());
+        }
+        if !crate::lock::lock(&self.known).is_empty() {
+            return Err(SnapshotError::HasSecrets.into());
+        }
+        match self.inputs.is_empty() {
+            true => Ok(()),
+            false => Err(SnapshotError::HasInputs.into()),
         }
     }
 
     pub(crate) fn id(&self) -> &SandboxId {
-        &self.jail.id
+        &self.bare.id
+    }
+
+    pub(crate) fn tier(&self) -> Tier {
+        self.bare.tier
     }
 
     pub(crate) fn origin(&self) -> Origin {
@@ -207,6 +254,14 @@ impl Walled {
 
     pub(crate) fn contexts(&self) -> &Contexts {
         &self.contexts
+    }
+
+    pub(crate) async fn restart_context(&self, id: &ContextId) -> Result<(), EngineError> {
+        self.contexts.restart(&self.bare, id).await
+    }
+
+    pub(crate) async fn remove_context(&self, id: &ContextId) -> Result<(), EngineError> {
+        self.contexts.remove(&self.bare, id).await
     }
 
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
@@ -247,7 +302,7 @@ impl Walled {
             },
             once: self.once,
         };
-        let ended = execute(&self.jail, &mut context, job, sink).await;
+        let ended = execute(&self.bare, &mut context, job, sink).await;
         slot.runs(None);
         let ended = ended?;
         let id = slot.id.clone();
@@ -354,9 +409,10 @@ impl Walled {
     /// The answer in place of an execution.
     fn refused(&self, slot: &Slot, id: ExecutionId, refusal: Refusal, settled: (Vec<Finding>, String)) -> Execution {
         let place = Place {
-            sandbox: Some(self.jail.id.clone()),
+            sandbox: Some(self.bare.id.clone()),
             context: Some(slot.id.clone()),
             template: Some(self.template_digest.clone()),
+            tier: self.bare.tier,
         };
         refusal.into_execution(id, slot.language, settled, place)
     }
@@ -391,13 +447,14 @@ impl Walled {
             .error
             .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
-            provenance: Provenance::of(&ended.id, Tier::Jail),
+            provenance: Provenance::of(&ended.id, self.bare.tier),
             dry_run: None,
+            tier_choice: None,
             execution_id: ended.id,
-            sandbox_id: Some(self.jail.id.clone()),
+            sandbox_id: Some(self.bare.id.clone()),
             context_id: Some(context),
             language: slot.language,
-            tier: Tier::Jail,
+            tier: self.bare.tier,
             outcome: ended.outcome,
             exit_code: ended.exit_code,
             stdout: ended.stdout,
@@ -411,7 +468,7 @@ impl Walled {
             findings,
             usage: ended.usage,
             receipt: Receipt {
-                tier: Tier::Jail,
+                tier: self.bare.tier,
                 layers,
                 template: Some(self.template_digest.clone()),
                 policy: Some(policy),
@@ -425,7 +482,7 @@ impl Walled {
         &self,
         mut out: Option<OutDir>,
     ) -> Result<(SavedFiles, Option<OutDir>), EngineError> {
-        let mut collected = self.jail.collect("/data/output", crate::files::MAX_FILES).await?;
+        let mut collected = self.bare.collect("/data/output", crate::files::MAX_FILES).await?;
         let hides = self.hides();
         if let Some(hides) = &hides {
             collected.hide(hides);
@@ -434,7 +491,7 @@ impl Walled {
         let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
         let (mut files, out) = saving.await.map_err(|_| crate::files::FilesError::Interrupted)?;
         if self.once {
-            let (count, mut names) = self.jail.left(HOME).await?;
+            let (count, mut names) = self.bare.left(HOME).await?;
             if let Some(hides) = &hides {
                 hides.lines(&mut names);
             }
@@ -445,20 +502,20 @@ impl Walled {
 
     /// Memory in use now, as its agent sees it.
     pub(crate) async fn memory_bytes(&self) -> Result<u64, EngineError> {
-        Ok(self.jail.usage(u64::MAX).await?.memory_bytes)
+        Ok(self.bare.usage(u64::MAX).await?.memory_bytes)
     }
 
     /// Processor time of all that ever ran in it, in milliseconds; `None` where no cgroup counts it, and after its end.
     pub(crate) fn cpu_ms(&self) -> Option<u64> {
-        Some(self.jail.stats.cpu_nanos()? / 1_000_000)
+        Some(self.bare.stats.cpu_nanos()? / 1_000_000)
     }
 
     /// What it uses now, as its agent sees it.
     pub(crate) async fn usage(&self) -> Result<SandboxUsage, EngineError> {
-        let in_use = self.jail.usage(u64::MAX).await?;
+        let in_use = self.bare.usage(u64::MAX).await?;
         let (memory_bytes, cpu_ms) = (in_use.memory_bytes, in_use.cpu_ms);
-        let (free, _) = self.jail.scratch().await?;
-        let mut sampled = crate::jail::lock(&self.sampled);
+        let (free, _) = self.bare.scratch().await?;
+        let mut sampled = crate::lock::lock(&self.sampled);
         let (since, before) = std::mem::replace(&mut *sampled, (std::time::Instant::now(), cpu_ms));
         let wall_ms = u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX).max(1);
         let used_ms = u32::try_from(cpu_ms.saturating_sub(before)).unwrap_or(u32::MAX);
@@ -471,22 +528,19 @@ impl Walled {
 
     /// Stops every process where it is, or lets all go on. Memory and files stay as they are.
     pub(crate) async fn freeze(&self, on: bool) -> Result<(), EngineError> {
-        match self.jail.agent.ask_once(Ask::Freeze { on }).await? {
-            (Answer::Done, _) => Ok(()),
-            _ => Err(JailError::Agent.into()),
-        }
+        Ok(self.bare.freeze(on).await?)
     }
 
     pub(crate) fn refusals(&self) -> Refusals {
         Refusals {
-            oom_kills: self.jail.stats.oom_kills(),
-            processes: self.jail.stats.refused_processes(),
+            oom_kills: self.bare.stats.oom_kills(),
+            processes: self.bare.stats.refused_processes(),
         }
     }
 
     /// Why a sandbox that nobody ended has ended.
     pub(crate) fn why_lost(&self) -> EndReason {
-        match self.jail.stats.oom_kills() {
+        match self.bare.stats.oom_kills() {
             0 => EndReason::Failed,
             _ => EndReason::MemoryLimit,
         }
@@ -494,12 +548,12 @@ impl Walled {
 
     /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.
     pub(crate) async fn end(&self) -> Result<(), EngineError> {
-        Ok(self.jail.end().await?)
+        Ok(self.bare.end().await?)
     }
 
     /// Waits until the sandbox has ended, whoever ended it.
     pub(crate) async fn ended(&self) {
-        self.jail.ended().await;
+        self.bare.ended().await;
     }
 }
 

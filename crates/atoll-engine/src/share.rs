@@ -2,7 +2,7 @@
 //! whole yet, and results of executions. Each always has a little of its own, so one that is greedy takes nothing from a
 //! modest one; and one tenant never has more than half, so that it takes nothing from the others.
 
-use crate::jail::lock;
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

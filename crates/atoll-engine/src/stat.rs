@@ -16,6 +16,12 @@ impl Stats {
         }
     }
 
+    /// Another file tells this one.
+    pub(crate) fn told_by(&mut self, kind: StatKind, file: OwnedFd) {
+        self.files.retain(|(one, _)| *one != kind);
+        self.files.push((kind, file));
+    }
+
     pub(crate) fn cpu_nanos(&self) -> Option<u64> {
         self.read(StatKind::CpuNanos).or_else(|| self.read(StatKind::CpuStat))
     }

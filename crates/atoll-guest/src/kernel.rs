@@ -9,7 +9,8 @@ include!(concat!(env!("OUT_DIR"), "/kernel_files.rs"));
 /// made, the byte 1, and a piece of code. It runs the code in this very shell, and answers its status. The code itself sees
 /// no descriptor 3. The environment is put back before the next message is read, however the code ended.
 ///
-/// An interrupt ends the whole piece of code, not the shell. Outside of functions `continue` leaves every loop of the
+/// An interrupt ends the whole piece of code, not the shell. It comes as SIGURG, which means nothing to anybody: where SIGINT comes
+/// just when bash 5.2 begins to wait for a program, its handler raises it again without end. It can come more than once. Outside of functions `continue` leaves every loop of the
 /// code for the next turn of this one. It cannot leave a function. So there a debug trap is set as well: it runs before
 /// each further command, returns from one function after the other, and leaves the rest like the code outside of them.
 /// `extdebug` makes the shell skip the command that the trap ran before. What was changed for that is put back.
@@ -21,14 +22,15 @@ pub const BASH_DRIVER: &str = concat!(
     "__atoll_leave='if ((${#FUNCNAME[@]})); then break 1000 2>/dev/null; return 130; ",
     "else trap - DEBUG; ! continue 1000; fi'; ",
     "trap '[[ ${__atoll_on-} ]] && { __atoll_cut=130; if ((${#FUNCNAME[@]})); then ",
-    "__atoll_back=\"set -${-//[cis]/}; $(shopt -p extdebug); $(trap -p DEBUG)\"; ",
+    "until [[ ${__atoll_back-} == *: ]]; do ",
+    "__atoll_back=\"set -${-//[cis]/}; $(shopt -p extdebug; trap -p DEBUG; echo :)\"; done; ",
     "set +eu; shopt -s extdebug; trap \"$__atoll_leave\" DEBUG; ",
-    "break 1000 2>/dev/null; return 130; else continue 1000; fi; }' INT; ",
-    "while { [[ -z ${__atoll_back-} ]] || { trap - DEBUG; set +eETu; eval \"$__atoll_back\"; }; ",
+    "break 1000 2>/dev/null; return 130; else continue 1000; fi; }' URG; ",
+    "while { unset __atoll_on; [[ -z ${__atoll_back-} ]] || { trap - DEBUG; set +eETu; eval \"$__atoll_back\"; }; ",
     "[[ -z ${__atoll_cut-} ]] || printf '%s\\n' \"$__atoll_cut\" >&3; ",
     "[[ $- != *x* ]] || { __atoll_x='set -x; '; set +x; }; ",
     "[[ -z ${__atoll_undo-} ]] || eval \"$__atoll_undo\"; ",
-    "unset __atoll_on __atoll_cut __atoll_back __atoll_undo; IFS= read -r -d '' -u 3 REPLY; } 2>/dev/null; ",
+    "unset __atoll_cut __atoll_back __atoll_undo; IFS= read -r -d '' -u 3 REPLY; } 2>/dev/null; ",
     "do eval \"${REPLY%%$'\\1'*}\" 2>/dev/null; REPLY=${__atoll_x-}${REPLY#*$'\\1'}; ",
     "__atoll_x=; __atoll_on=1; eval \"$REPLY\" 3>&-; ",
     "{ __atoll_status=$?; unset __atoll_on __atoll_cut; printf '%s\\n' \"$__atoll_status\" >&3; } 2>/dev/null; done",

@@ -33,6 +33,10 @@ impl Agent {
                 self.processes.signal(process, signal);
                 Ok(())
             }
+            Ask::Interrupt { process, again } => {
+                self.processes.interrupt(process, again);
+                self.outbox.tell(request, Answer::Done)
+            }
             Ask::KillAll => {
                 Processes::signal_all(Signal::SIGKILL);
                 Ok(())
@@ -73,14 +77,7 @@ impl Agent {
                 let moved = paths.and_then(|(from, to)| files::move_to(&self.ground, &from, &to));
                 self.changed(request, moved)
             }
-            Ask::Remove { path } => match self.start_walk(&path).and_then(|path| Removal::start(request, &path)) {
-                Ok(Some(removal)) => {
-                    self.removals.push(removal);
-                    Ok(())
-                }
-                Ok(None) => self.removed(request, Ok(())),
-                Err(refused) => self.removed(request, Err(refused)),
-            },
+            Ask::Remove { path } => self.remove(request, &path),
             Ask::Write { path, metadata } => {
                 let path = self.resolve(&path);
                 let started = path.and_then(|path| self.uploads.start(request, path, metadata, fds));
@@ -144,6 +141,17 @@ impl Agent {
             .and_then(|path| Listing::start(request, &path, depth, most))
             .and_then(|listing| listing.go_on_after(&self.ground, after));
         self.or_refuse(request, listing, |agent, listing| agent.listings.push(listing))
+    }
+
+    fn remove(&mut self, request: u32, path: &str) -> Result<(), ChannelError> {
+        match self.start_walk(path).and_then(|path| Removal::start(request, &path)) {
+            Ok(Some(removal)) => {
+                self.removals.push(removal);
+                Ok(())
+            }
+            Ok(None) => self.removed(request, Ok(())),
+            Err(refused) => self.removed(request, Err(refused)),
+        }
     }
 
     fn resolve(&self, path: &str) -> Result<String, Refused> {

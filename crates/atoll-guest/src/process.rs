@@ -4,18 +4,19 @@ use crate::files::resolve;
 use crate::outbox::Outbox;
 use crate::refused::{About, Refused};
 use crate::terminal;
+use crate::usage::members;
 use atoll_core::wire::agent::{Answer, Refusal, TerminalSize};
 use atoll_jail::channel::ChannelError;
 use atoll_jail::command::{self, Command};
 use atoll_jail::{AgentStart, chain};
 use nix::errno::Errno;
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, access};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -25,6 +26,8 @@ pub(crate) struct Processes {
     ended: SignalFd,
     /// Live commands: pid inside, and the request that has started it.
     live: HashMap<i32, u32>,
+    /// Who has had SIGINT since the last interrupt of a shell began.
+    interrupted: HashSet<i32>,
 }
 
 /// What a `Spawn` asks for.
@@ -43,8 +46,11 @@ impl Processes {
         mask.add(Signal::SIGCHLD);
         mask.thread_block()?;
         let ended = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        let live = HashMap::new();
-        Ok(Self { ended, live })
+        Ok(Self {
+            ended,
+            live: HashMap::new(),
+            interrupted: HashSet::new(),
+        })
     }
 
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
@@ -84,21 +90,42 @@ impl Processes {
         let started = command::start(agent, &command);
         let (pid, pidfd) = started.map_err(|error| Refused::new(Refusal::Failed, chain(&error)))?;
         self.live.insert(pid, request);
-        Ok((pid.unsigned_abs(), std::iter::once(pidfd).chain(master).collect()))
+        Ok((pid.unsigned_abs(), pidfd.into_iter().chain(master).collect()))
     }
 
     pub(crate) fn signal(&self, process: u32, signal: i32) {
-        let found = self.live.iter().find(|(_, number)| **number == process);
-        if let (Some((pid, _)), Ok(signal)) = (found, Signal::try_from(signal)) {
+        if let (Some(pid), Ok(signal)) = (self.pid_of(process), Signal::try_from(signal)) {
             // Every command leads a session of its own, so its group has its number.
-            killpg(Pid::from_raw(*pid), signal).ok();
+            killpg(Pid::from_raw(pid), signal).ok();
         }
+    }
+
+    /// The shell first: it must know before what it waits for is gone. A program that the shell was just about to start comes
+    /// to be after its interrupt, and has its own with the next call.
+    pub(crate) fn interrupt(&mut self, process: u32, again: bool) {
+        let Some(shell) = self.pid_of(process) else {
+            return;
+        };
+        if !again {
+            self.interrupted.clear();
+        }
+        kill(Pid::from_raw(shell), Signal::SIGURG).ok();
+        for pid in members(shell).filter(|pid| *pid != shell) {
+            if self.interrupted.insert(pid) {
+                kill(Pid::from_raw(pid), Signal::SIGINT).ok();
+            }
+        }
+    }
+
+    fn pid_of(&self, process: u32) -> Option<i32> {
+        let found = self.live.iter().find(|(_, number)| **number == process);
+        found.map(|(pid, _)| *pid)
     }
 
     /// From PID 1, `-1` means everybody else in this pid namespace. From another it would mean the machine.
     pub(crate) fn signal_all(signal: Signal) {
         if std::process::id() == 1 {
-            nix::sys::signal::kill(Pid::from_raw(-1), signal).ok();
+            kill(Pid::from_raw(-1), signal).ok();
         }
     }
 

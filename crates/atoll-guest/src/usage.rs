@@ -1,7 +1,8 @@
-//! What the user's processes use, added up from `/proc`: for hosts that give the sandbox no cgroup.
+//! The user's processes as `/proc` tells them: what they use, for hosts that give the sandbox no cgroup, and who is in a group.
 
 use atoll_core::wire::agent::Answer;
 use std::fs;
+use std::str::FromStr;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
@@ -55,6 +56,12 @@ fn exact_memory(pid: u32) -> u64 {
     share.or_else(|| kib_of(&text(pid, "status"), "RssAnon:")).unwrap_or(0) * 1024
 }
 
+/// The processes of a group.
+pub(crate) fn members(group: i32) -> impl Iterator<Item = i32> {
+    let found = pids().filter(move |pid| field(&text(*pid, "stat"), 5) == Some(group));
+    found.filter_map(|pid| i32::try_from(pid).ok())
+}
+
 fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -73,24 +80,19 @@ fn kib_of(table: &str, name: &str) -> Option<u64> {
 
 /// Own and waited-for children's time, user and system: fields 14 to 17.
 fn cpu_ms(stat: &str) -> u64 {
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: u64 = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(4)
-        .filter_map(|n| n.parse::<u64>().ok())
-        .sum();
+    let ticks: u64 = (14..=17).filter_map(|number| field::<u64>(stat, number)).sum();
     ticks * 1000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 /// Threads of the process: field 20.
 fn tasks(stat: &str) -> u64 {
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    after_name
-        .split_whitespace()
-        .nth(17)
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0)
+    field(stat, 20).unwrap_or(0)
+}
+
+/// A field behind the name, counted from one as in the manual: a name can have any letters.
+fn field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
+    let after_name = stat.rsplit(')').next()?;
+    after_name.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
 fn scratch_bytes() -> u64 {
@@ -109,7 +111,7 @@ mod tests {
         );
         let stat = "7 (a ) b) S 0 7 7 0 -1 4194560 100 0 0 0 10 20 30 40 20 0 1 0 5 1 1";
         assert_eq!(cpu_ms(stat), 100 * 1000 / rustix::param::clock_ticks_per_second());
-        assert_eq!(tasks(stat), 1);
+        assert_eq!((tasks(stat), field(stat, 5)), (1, Some(7)));
         assert_eq!((kib_of("", "RssAnon:"), cpu_ms(""), tasks("")), (None, 0, 0));
     }
 }

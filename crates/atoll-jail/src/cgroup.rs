@@ -198,6 +198,16 @@ impl SandboxGroups {
         facts
     }
 
+    /// The processes in it, by their numbers here.
+    pub(crate) fn processes(&self) -> Result<Vec<i32>, StepError> {
+        let mut all = Vec::new();
+        for (_, dir) in self.members.iter().take(1) {
+            let text = fs::read_to_string(dir.join("cgroup.procs")).step("list the processes of a cgroup")?;
+            all.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        }
+        Ok(all)
+    }
+
     pub fn remove(&self) {
         for (_, dir) in &self.members {
             remove_dir(dir);

@@ -3,7 +3,7 @@
 use crate::shell::AgentStart;
 use crate::step::{Step, StepError, chain};
 use crate::sys::lockdown::{Lock, lock_down};
-use crate::sys::process::{Forked, default_signals, exit_now, fork_with, lay_all};
+use crate::sys::process::{Started, default_signals, exit_now, lay_all, start_child};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ pub struct Command<'a> {
     pub terminal: bool,
 }
 
-/// Starts a program behind every wall: its number and a pidfd.
-pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, OwnedFd), StepError> {
+/// Starts a program behind every wall: its number, and a pidfd where the kernel has those.
+pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, Option<OwnedFd>), StepError> {
     let text = |s: &str| CString::new(s).map_err(std::io::Error::from).step("read the command");
     let program = CString::new(command.program.as_os_str().as_bytes());
     let program = program.map_err(std::io::Error::from).step("read the command")?;
@@ -35,9 +35,9 @@ pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, OwnedFd)
     let words = words.collect::<Result<Vec<_>, _>>()?;
     let pairs = command.env.iter().map(|(k, v)| text(&format!("{k}={v}")));
     let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
-    match fork_with(0).step("fork a command")? {
-        Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
-        Forked::Child => {
+    match start_child().step("fork a command")? {
+        Started::Parent { pid, pidfd } => Ok((pid, pidfd)),
+        Started::Child => {
             let failed = run(agent, command, &program, &words, &pairs);
             let line = format!("cannot start {}: {}\n", command.program.display(), chain(&failed));
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
@@ -58,7 +58,8 @@ fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CStrin
 }
 
 fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
-    rustix::process::setsid().step("start a session")?;
+    // gVisor's kernel answers with 0, which is no process's number to rustix.
+    nix::unistd::setsid().step("start a session")?;
     rustix::process::chdir(command.cwd).step("enter the working directory")?;
     let ruleset = lay_all(command.fds, agent.ruleset.as_ref())?;
     if command.terminal {

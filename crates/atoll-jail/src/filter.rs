@@ -2,6 +2,7 @@
 //!
 //! Two programs make three answers: `allow.toml` (everything else is ENOSYS), and on top `deny.toml` (EPERM).
 //! A foreign architecture is killed by either. A third, `watch.toml`, refuses nothing: in a dry run it shows calls to the engine.
+//! `agent.toml` is for containers only, whose runtime is told the lists in its own words (`oci/profile.rs`).
 
 use crate::plan::Mode;
 use serde::Deserialize;
@@ -13,6 +14,7 @@ const EPERM: u32 = 1;
 const ALLOW: &str = include_str!("../seccomp/allow.toml");
 const DENY: &str = include_str!("../seccomp/deny.toml");
 const WATCH: &str = include_str!("../seccomp/watch.toml");
+const AGENT: &str = include_str!("../seccomp/agent.toml");
 /// The compiler has no word for "ask the listener": it says "ask the tracer", which is put right afterwards.
 const RET_TRACE: u32 = 0x7ff0_0000;
 const RET_USER_NOTIF: u32 = 0x7fc0_0000;
@@ -137,6 +139,7 @@ pub fn rules(name: &'static str, mode: Mode) -> Result<Vec<Rule>, FilterError> {
     let text = match name {
         "allow" => ALLOW,
         "watch" => WATCH,
+        "agent" => AGENT,
         _ => DENY,
     };
     let mut rules = read(name, text)?;
@@ -248,7 +251,7 @@ mod tests {
         let both = [Mode::Root, Mode::Rootless];
         for rule in both
             .iter()
-            .flat_map(|mode| ["allow", "deny", "watch"].map(|name| rules(name, *mode).unwrap()))
+            .flat_map(|mode| ["allow", "deny", "watch", "agent"].map(|name| rules(name, *mode).unwrap()))
             .flatten()
         {
             assert!(rule.because.len() > 8, "no reason: {:?}", rule.syscalls);

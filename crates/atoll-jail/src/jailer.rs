@@ -4,20 +4,20 @@
 //! it goes, the jailer sees the end of its channel, ends every sandbox and removes what it made.
 
 mod host;
-mod host_ids;
+pub(crate) mod host_ids;
 mod sandboxes;
 mod template;
 
 pub use host::{Layer, Probe, probe};
 
 use crate::cgroup::{self, InstanceGroups, Layout};
-use crate::channel::{self, ChannelError, next_fd};
+use crate::channel::{self, ChannelError};
 use crate::filter::Filters;
 use crate::instance::Instance;
 use crate::outbox::{Outbox, is_readable};
 use crate::plan::{FromJailer, GENERATION, HostFacts, Mode, TemplatePlan, ToJailer};
 use crate::spawner::{FromSpawner, ToSpawner};
-use crate::step::{OfWall, chain};
+use crate::step::{OfWall, Step, chain};
 use crate::walls::NoWall;
 use atoll_core::SandboxId;
 use rustix::event::{PollFd, poll};
@@ -77,6 +77,10 @@ impl Jailer {
         };
         let mode = host::mode();
         let layout = host::check(mode, &own_processes())?;
+        if mode == Mode::Root {
+            // Nobody below has any, and nobody there can take some: setgroups is denied in their namespaces.
+            rustix::thread::set_thread_groups(&[]).step("drop groups").wall("ids")?;
+        }
         let instance = Instance::announce(&run_dir, &instance)?;
         instance.sweep();
         let (groups, no_groups) = match layout.and_then(|layout| make_groups(layout, &instance)) {
@@ -185,13 +189,17 @@ impl Jailer {
                 template,
                 limits,
                 watched,
+                keeper,
                 context,
+                vm,
             } => {
                 let wanted = Wanted {
                     template,
                     limits,
                     watched,
+                    keeper,
                     context,
+                    vm,
                 };
                 if let Err(error) = self.create_sandbox(&sandbox, &wanted, fds) {
                     self.forget(&sandbox);
@@ -224,13 +232,10 @@ impl Jailer {
                     message: chain(error.as_ref()),
                 }),
             },
-            ToJailer::Inspect { sandbox } => match next_fd(&mut fds.into_iter()) {
-                Ok(pidfd) => self.inspect(sandbox, &pidfd),
-                Err(error) => self.tell(&FromJailer::InspectFailed {
-                    sandbox,
-                    message: chain(&error),
-                }),
-            },
+            ToJailer::Inspect { sandbox } => {
+                let pidfd = self.whom(&sandbox, fds);
+                self.inspect(sandbox, pidfd)
+            }
             ToJailer::EndSandbox { sandbox } => self.end_sandbox(sandbox),
             ToJailer::RotateZygote { template } => match self.templates.get_mut(&template) {
                 Some(template) => {
@@ -277,7 +282,7 @@ impl Jailer {
                 template: number,
                 message,
             }),
-            FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox),
+            FromSpawner::SandboxReady { sandbox } => self.sandbox_is_ready(sandbox, fds),
             FromSpawner::SandboxFailed { sandbox, message } => {
                 self.tell(&FromJailer::SandboxFailed { sandbox, message })
             }

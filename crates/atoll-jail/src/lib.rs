@@ -6,10 +6,15 @@
 pub mod cgroup;
 pub mod channel;
 pub mod command;
+pub mod ferry;
 pub mod filter;
+pub mod frame;
+pub mod gvisor;
 mod input;
 mod instance;
 pub mod jailer;
+pub mod kvm;
+pub mod oci;
 mod outbox;
 mod paths;
 pub mod plan;
@@ -21,10 +26,12 @@ mod shell;
 pub mod spawner;
 mod step;
 mod sys;
+pub mod vm;
 pub mod walls;
 pub mod watch;
 
 pub use paths::kernel_abi;
+pub use root::host_parts;
 pub use scratch::is_on_disk as scratch_is_on_disk;
 pub use shell::{AgentMain, AgentStart, SCRATCH_PLACES};
 pub use step::{StepError, chain};

@@ -3,6 +3,7 @@
 //! Made inside the sandbox once its mounts stand. The mounts already leave nothing else to see; this is the second
 //! wall, and the one that keeps user code out of the agent's and the zygote's memory and away from their signals.
 
+use crate::frame::DEVICES;
 use crate::plan::Mode;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -27,14 +28,9 @@ const READABLE: &[&str] = &[
     "/dev",
 ];
 const WRITABLE: &[&str] = &["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"];
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-];
+/// What else a root of the template's own can have at its top and is not an image's to give: mounts of the sandbox, and what
+/// Landlock hides.
+const NOT_OF_AN_IMAGE: &[&str] = &["dev", "proc", "run", "sys", "tmp"];
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathsError {
@@ -73,8 +69,8 @@ pub(crate) fn rights() -> Vec<String> {
     files.chain(scopes.into_iter().filter(|_| version >= 6)).collect()
 }
 
-/// Makes the ruleset for the current root directory.
-pub(crate) fn make_ruleset(mode: Mode) -> Result<OwnedFd, PathsError> {
+/// Makes the ruleset for the current root directory, which may be an image's.
+pub(crate) fn make_ruleset(mode: Mode, is_image: bool) -> Result<OwnedFd, PathsError> {
     let version = kernel_abi();
     let abi = abi(version);
     let all = AccessFs::from_all(abi);
@@ -88,7 +84,10 @@ pub(crate) fn make_ruleset(mode: Mode) -> Result<OwnedFd, PathsError> {
     let change = all & !(AccessFs::MakeChar | AccessFs::MakeBlock);
     let mut created = ruleset.create()?;
     created = allow(created, &["/"], AccessFs::ReadDir.into())?;
-    created = allow(created, READABLE, read)?;
+    created = match is_image {
+        true => allow_image(created, read)?,
+        false => allow(created, READABLE, read)?,
+    };
     created = allow(created, WRITABLE, change)?;
     created = allow(
         created,
@@ -116,6 +115,27 @@ fn allow(
     for path in paths {
         if let Ok(fd) = PathFd::new(path) {
             created = created.add_rule(PathBeneath::new(fd, access))?;
+        }
+    }
+    Ok(created)
+}
+
+/// Everything at the top of an image, and `/dev`. A link is not followed: it could lead to `/` itself, and where it should
+/// lead has a rule of its own.
+fn allow_image(mut created: RulesetCreated, read: BitFlags<AccessFs>) -> Result<RulesetCreated, PathsError> {
+    created = allow(created, &["/dev"], read)?;
+    for entry in std::fs::read_dir("/").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = NOT_OF_AN_IMAGE.iter().any(|ours| name == *ours);
+        let Some(path) = entry.path().to_str().map(str::to_owned).filter(|_| !ours) else {
+            continue;
+        };
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => created = allow(created, &[&path], read)?,
+            Ok(kind) if kind.is_file() => {
+                created = allow(created, &[&path], AccessFs::ReadFile | AccessFs::Execute)?;
+            }
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(created)

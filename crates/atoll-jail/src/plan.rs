@@ -3,6 +3,8 @@
 //! A plan says everything: a field that is absent means the thing is not given. `Walls` is always whole in the
 //! product; a test that must see a breach names the wall it takes away and why, and the receipt repeats it.
 
+mod machine;
+
 use crate::sys::lockdown::Off;
 use atoll_core::{Limits, SandboxId};
 use serde::{Deserialize, Serialize};
@@ -10,8 +12,10 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+pub use machine::{Accelerator, VmPlan, VmStart, VmWay};
+
 /// The generation of these messages; both ends come from one binary and refuse another generation.
-pub const GENERATION: u32 = 3;
+pub const GENERATION: u32 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -174,13 +178,86 @@ impl Walls {
 #[serde(deny_unknown_fields)]
 pub struct TemplatePlan {
     pub tree: PathBuf,
+    /// A root of its own, with the [frame](crate::frame) laid into it; absent: the host's `/usr` and what belongs to it.
+    pub root: Option<PathBuf>,
     /// Becomes `/opt/atoll/kernel`, so that a new binary needs no new template.
     pub kernel: PathBuf,
     /// Links that each new home directory starts with: path below the home, target.
     pub links: Vec<(String, String)>,
     pub env: BTreeMap<String, String>,
     pub zygote: Option<ZygotePlan>,
+    /// Who makes the sandboxes; absent: we ourselves.
+    pub runtime: Option<RuntimePlan>,
+    /// Each sandbox is in a virtual machine of its own.
+    pub vm: Option<VmPlan>,
     pub walls: Walls,
+}
+
+/// An OCI runtime that makes each sandbox of a template. All paths are the host's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimePlan {
+    pub kind: RuntimeKind,
+    pub program: PathBuf,
+    /// The `atoll` binary, which is the first process of each container.
+    pub agent: PathBuf,
+    /// A directory with the loader (`ld.so`) and the libraries (`lib/`) that the agent runs with, whatever root it is in,
+    /// and an empty file `atoll` where the binary is shown.
+    pub libraries: PathBuf,
+    /// Words for the runtime itself, before its command.
+    pub options: Vec<String>,
+    /// Where saved sandboxes of the template lie, for a runtime that can restore them.
+    pub saved: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeKind {
+    Crun,
+    /// Maps root as well, so it needs a second id, which an ordinary user does not have.
+    Runc,
+    /// Virtual machines behind the same command line. Only ever taken by name.
+    Kata,
+    /// gVisor: its own kernel instead of the host's.
+    Runsc,
+}
+
+impl RuntimeKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+            Self::Kata => "kata-runtime",
+            Self::Runsc => "runsc",
+        }
+    }
+
+    /// It maps a root into each container, besides the user.
+    pub(crate) fn maps_root(self) -> bool {
+        matches!(self, Self::Runc | Self::Kata)
+    }
+}
+
+impl std::fmt::Display for RuntimeKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The runtimes of containers, by name. gVisor is a tier of its own.
+impl std::str::FromStr for RuntimeKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = [Self::Crun, Self::Runc, Self::Kata];
+        let found = known.into_iter().find(|kind| kind.as_str() == name);
+        found.ok_or_else(|| {
+            format!(
+                "`{name}` is no runtime of containers; they are {}",
+                known.map(Self::as_str).join(", ")
+            )
+        })
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -237,14 +314,19 @@ pub enum ToJailer {
         template: u32,
         plan: Box<TemplatePlan>,
     },
-    /// Beside it: the agent's end of its channel; if a context starts with it, its control socket, stdout and stderr.
+    /// Beside it: the agent's end of its channel; if its keeper is talked to, the keeper's end of that; if a context starts
+    /// with it, or is in it already, its control socket, stdout and stderr.
     CreateSandbox {
         sandbox: SandboxId,
         template: u32,
         limits: Limits,
         /// Its contexts hand over a listener before they run anything: the first byte of the control socket has it beside.
         watched: bool,
+        keeper: bool,
         context: Option<u32>,
+        /// Its virtual machine, if it has one. Beside it then, after the agent's channel: control and monitor sockets, memory,
+        /// image; kernel and initial file system, or the saved state; the adopted streams.
+        vm: Option<VmStart>,
     },
     /// Beside it: control socket, stdout, stderr.
     StartContext {
@@ -257,7 +339,7 @@ pub enum ToJailer {
         limits: Limits,
         inputs: Vec<InputPlan>,
     },
-    /// Read the walls of a context back from the kernel. Beside it: the context's pidfd.
+    /// Read the walls of a context back from the kernel. Beside it: the context's pidfd, if it has one.
     Inspect {
         sandbox: SandboxId,
     },

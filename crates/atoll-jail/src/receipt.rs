@@ -3,11 +3,12 @@
 //! Two facts are not the kernel's word: the digest of the filters (it tells only how many there are) and that Landlock holds
 //! (the fork has tried it).
 
+pub(crate) mod gvisor;
 mod mounts;
 mod required;
 
 use crate::cgroup::SandboxGroups;
-use crate::plan::{Mode, Wall, Walls};
+use crate::plan::{Mode, RuntimeKind, Wall, Walls};
 use crate::step::{Step, StepError};
 use atoll_core::Limits;
 use rustix::fd::{AsRawFd, BorrowedFd};
@@ -28,6 +29,10 @@ pub(crate) struct Known<'a> {
     pub(crate) walls: &'a Walls,
     /// Of the seccomp programs that this mode wears.
     pub(crate) filters: &'a str,
+    /// Who has made the sandbox, if not we.
+    pub(crate) runtime: Option<RuntimeKind>,
+    /// It is the process of a virtual machine, whose walls are fewer: the sandbox's own are in the guest.
+    pub(crate) machine: bool,
 }
 
 /// Reads the walls of the process behind `pidfd`. A required one that is not up is an error.
@@ -40,16 +45,21 @@ pub(crate) fn inspect(pidfd: BorrowedFd<'_>, known: Known<'_>) -> Result<Map<Str
         limits,
         walls,
         filters,
+        runtime,
+        machine,
     } = known;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).step("read the context's status")?;
     let field = |name: &str| line(&status, name).unwrap_or_default();
     // The fork proves it before it answers: a file that only Landlock keeps from it could not be opened.
-    let proven = !walls.is_off(Wall::Landlock);
+    let proven = !machine && !walls.is_off(Wall::Landlock);
     let landlock = json!({"abi": crate::paths::kernel_abi(), "rights": crate::paths::rights(), "proven": proven});
     let seccomp = json!({"mode": field("Seccomp"), "filters": field("Seccomp_filters"), "digest": filters});
     let mut layers = Map::new();
     layers.insert("kernel".into(), json!(kernel()));
     layers.insert("mode".into(), json!(mode));
+    if let Some(runtime) = runtime {
+        layers.insert("runtime".into(), json!({"name": runtime.as_str()}));
+    }
     layers.insert("namespaces".into(), json!(own_namespaces(pid)?));
     layers.insert("uid_map".into(), json!(uid_map(pid)?));
     layers.insert("seccomp".into(), seccomp);
@@ -62,7 +72,11 @@ pub(crate) fn inspect(pidfd: BorrowedFd<'_>, known: Known<'_>) -> Result<Map<Str
     layers.insert("mounts".into(), json!(mounts::of(pid)?));
     layers.insert("descriptors".into(), json!(descriptors(pid)?));
     layers.insert("weaker".into(), json!(weaker((mode, no_groups), walls)));
-    required::check(&layers, limits, &walls.required)?;
+    let required = match machine {
+        true => required::around_machine(&walls.required),
+        false => walls.required.clone(),
+    };
+    required::check(&layers, limits, &required)?;
     Ok(layers)
 }
 

@@ -107,6 +107,20 @@ pub(crate) fn of(limits: &Limits, alone: bool) -> Vec<Rlimit> {
         .collect()
 }
 
+/// Those that gVisor's kernel lets a process set. It counts processes itself: the host's groups count its own instead.
+pub(crate) fn of_gvisor(limits: &Limits) -> Vec<Rlimit> {
+    let known = [
+        libc::RLIMIT_CORE,
+        libc::RLIMIT_NOFILE,
+        libc::RLIMIT_FSIZE,
+        libc::RLIMIT_MEMLOCK,
+        libc::RLIMIT_NPROC,
+    ];
+    let all = of(limits, true).into_iter();
+    all.filter(|limit| known.iter().any(|one| u64::from(*one) == limit.resource))
+        .collect()
+}
+
 /// Counted per user namespace: the limit where there is no pids cgroup. Where there is one it must refuse first,
 /// because only it tells us that it did.
 fn processes(limits: &Limits, alone: bool) -> u64 {

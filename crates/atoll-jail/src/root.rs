@@ -1,8 +1,11 @@
 //! The root directory that every sandbox of a template sees, put together once by its spawner.
 //!
-//! A small tmpfs holds the frame (directories, `/etc`); the big trees are read-only mounts that the jailer took
-//! from the host as descriptors, so no path of the host is looked up here. Nothing of a sandbox is in it yet.
+//! A small tmpfs holds the [frame](crate::frame); the big trees are read-only mounts that the jailer took from the host
+//! as descriptors, so no path of the host is looked up here. A template with a root of its own is one mount instead, which
+//! has the frame already, and nothing of the host is in it but devices. Nothing of a sandbox is in it yet.
 
+use crate::frame::{self, DEVICES, Piece};
+use crate::plan::TemplatePlan;
 use crate::step::{Step, StepError};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, set_attributes};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -27,6 +30,19 @@ pub(crate) enum Part {
     Link { at: String, to: String },
 }
 
+impl Part {
+    /// Whether a descriptor travels beside the list for it.
+    pub(crate) fn is_mount(&self) -> bool {
+        matches!(self, Self::Mount { .. })
+    }
+
+    fn at(&self) -> &str {
+        match self {
+            Self::Mount { at, .. } | Self::Link { at, .. } => at,
+        }
+    }
+}
+
 /// What the jail shows of the host. Absent ones are left out; `/usr` must exist.
 const TREES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 const ETC: &[&str] = &[
@@ -37,78 +53,77 @@ const ETC: &[&str] = &[
     "/etc/ld.so.conf.d",
     "/etc/ssl/certs",
 ];
-const DEVICES: &[&str] = &[
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-];
+/// The same, for who copies it.
+pub fn host_parts() -> impl Iterator<Item = &'static str> {
+    TREES.iter().chain(ETC).copied()
+}
 
-/// Where a sandbox can have mounts of its own.
-pub(crate) const PLACES: &[&str] = &[
-    "/proc",
-    "/tmp",
-    "/home/user",
-    "/data/input",
-    "/data/output",
-    "/mnt/data",
-    "/dev/shm",
-    "/dev/pts",
-    "/run/scratch",
-];
+/// Where a root is put together, in mounts that nobody else sees.
+pub(crate) const BUILT_AT: &str = "/tmp";
 
-/// The settings for names in a dry run, beside the usual ones.
-pub(crate) const ASKS_FOR_NAMES: &str = "etc/nsswitch.dry.conf";
+/// What is the host's own: its programs, a few settings, a few devices.
+pub(crate) fn take_host() -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
+    let mut taken = Taken::default();
+    TREES
+        .iter()
+        .chain(ETC)
+        .chain(DEVICES)
+        .try_for_each(|at| taken.of_the_host(at))?;
+    Ok((taken.parts, taken.fds))
+}
 
-const FILES: &[(&str, &str)] = &[
-    (
-        "etc/passwd",
-        "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n",
-    ),
-    ("etc/group", "root:x:0:\nuser:x:1000:\n"),
-    ("etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
-    ("etc/hostname", "sandbox\n"),
-    ("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
-    (ASKS_FOR_NAMES, "passwd: files\ngroup: files\nhosts: files dns\n"),
-    ("etc/resolv.conf", ""),
-    ("etc/profile", ""),
-    ("run/landlock/canary", "no Landlock rule covers this file\n"),
-];
+/// Takes the parts: called by the jailer, which can still see the host.
+pub(crate) fn take_parts(plan: &TemplatePlan, empty: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
+    let mut taken = Taken::default();
+    match &plan.root {
+        Some(root) => taken.veiled("/", root, empty)?,
+        None => TREES.iter().chain(ETC).try_for_each(|at| taken.of_the_host(at))?,
+    }
+    DEVICES.iter().try_for_each(|at| taken.of_the_host(at))?;
+    taken.veiled("/opt/atoll", &plan.tree, empty)?;
+    taken.veiled("/opt/atoll/kernel", &plan.kernel, empty)?;
+    Ok((taken.parts, taken.fds))
+}
 
-/// Takes the parts from the host: called by the jailer, which can still see it.
-pub(crate) fn take_parts(tree: &Path, kernel: &Path, empty: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
-    let mut parts = Vec::new();
-    let mut fds = Vec::new();
-    for at in TREES.iter().chain(ETC).chain(DEVICES) {
+#[derive(Default)]
+struct Taken {
+    parts: Vec<Part>,
+    fds: Vec<OwnedFd>,
+}
+
+impl Taken {
+    /// Where the host has it. What it does not have is left out.
+    fn of_the_host(&mut self, at: &str) -> Result<(), StepError> {
         match fs::symlink_metadata(at) {
             Ok(meta) if meta.is_symlink() => {
                 let to = fs::read_link(at).step(&format!("read the link {at}"))?;
-                parts.push(Part::Link {
-                    at: (*at).to_owned(),
+                self.parts.push(Part::Link {
+                    at: at.to_owned(),
                     to: to.to_string_lossy().into_owned(),
                 });
+                Ok(())
             }
             Ok(meta) => {
-                parts.push(Part::Mount {
-                    at: (*at).to_owned(),
-                    directory: meta.is_dir(),
-                });
-                fds.push(take_tree(Path::new(at), at.starts_with("/dev/"))?);
+                let tree = take_tree(Path::new(at), at.starts_with("/dev/"))?;
+                self.mount(at, meta.is_dir(), tree);
+                Ok(())
             }
-            Err(_) => {}
+            Err(_) => Ok(()),
         }
     }
-    for (at, path) in [("/opt/atoll", tree), ("/opt/atoll/kernel", kernel)] {
-        parts.push(Part::Mount {
-            at: at.to_owned(),
-            directory: true,
-        });
-        // A kernel that cannot veil still protects; only the tree's place on the host shows in `mountinfo`.
-        fds.push(take_veiled(path, empty).or_else(|_| take_tree(path, false))?);
+
+    /// A kernel that cannot veil still protects; only the tree's place on the host shows in `mountinfo`.
+    fn veiled(&mut self, at: &str, path: &Path, empty: &Path) -> Result<(), StepError> {
+        let tree = take_veiled(path, empty).or_else(|_| take_tree(path, false))?;
+        self.mount(at, true, tree);
+        Ok(())
     }
-    Ok((parts, fds))
+
+    fn mount(&mut self, at: &str, directory: bool, tree: OwnedFd) {
+        let at = at.to_owned();
+        self.parts.push(Part::Mount { at, directory });
+        self.fds.push(tree);
+    }
 }
 
 /// A detached, read-only copy of one mount. A device keeps being a device; nothing else may be one.
@@ -126,7 +141,7 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
 }
 
 /// The same through an overlay of nothing, which shows no path of the host: the user's home stays out of sight.
-fn take_veiled(path: &Path, empty: &Path) -> Result<OwnedFd, StepError> {
+pub(crate) fn take_veiled(path: &Path, empty: &Path) -> Result<OwnedFd, StepError> {
     let what = format!("veil the tree {}", path.display());
     overlay(&open_directory(path).step(&what)?, empty, &what)
 }
@@ -155,23 +170,32 @@ pub(crate) fn overlay(directory: &OwnedFd, empty: &Path, what: &str) -> Result<O
 
 /// Puts the root together at `/tmp` and makes it this process's root, with a pristine copy at `/run/tmpl`.
 pub(crate) fn build(parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
-    let root = Path::new("/tmp");
-    rustix::mount::mount_change(
-        "/",
-        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
-    )
-    .step("make mounts private")?;
-    mount_tmpfs(root, "size=2m,nr_inodes=1k,mode=0755")?;
-    make_frame(root)?;
-    attach_parts(root, parts, fds)?;
-    set_attributes(CWD, c"/tmp", READ_ONLY | NO_SUID | NO_DEV, false).step("make the frame read-only")?;
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let pristine = open_tree(CWD, root, flags).step("copy the root")?;
+    let pristine = put_together(parts, fds)?;
+    let root = Path::new(BUILT_AT);
     mount_proc(&root.join("proc"), "")?;
     attach(pristine.as_fd(), &root.join("run/tmpl")).step("keep the copy")?;
     enter_root(root)?;
     mount_tmpfs(Path::new("/tmp"), "size=64m,nr_inodes=4k,mode=1777")?;
     mount_tmpfs(Path::new("/home/user"), "size=16m,nr_inodes=1k,mode=1777")
+}
+
+/// Puts the root together at `/tmp`, read-only: returns a copy of all its mounts.
+pub(crate) fn put_together(parts: &[Part], fds: &[OwnedFd]) -> Result<OwnedFd, StepError> {
+    let root = Path::new(BUILT_AT);
+    rustix::mount::mount_change(
+        "/",
+        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
+    )
+    .step("make mounts private")?;
+    let is_image = parts.first().is_some_and(|part| part.at() == "/");
+    if !is_image {
+        mount_tmpfs(root, "size=2m,nr_inodes=1k,mode=0755")?;
+        make_frame(root)?;
+    }
+    attach_parts(root, parts, fds)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    set_attributes(CWD, c"/tmp", READ_ONLY | NO_SUID | NO_DEV, false).step("make the frame read-only")?;
+    open_tree(CWD, root, flags).step("copy the root")
 }
 
 pub(crate) fn attach(tree: BorrowedFd<'_>, at: &Path) -> Result<(), rustix::io::Errno> {
@@ -216,29 +240,20 @@ pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
 }
 
 fn make_frame(root: &Path) -> Result<(), StepError> {
-    for place in PLACES
-        .iter()
-        .chain(&["/run/tmpl", "/run/landlock", "/etc", "/dev", "/opt/atoll"])
-    {
-        fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
-    }
-    for (path, text) in FILES {
-        fs::write(root.join(path), text).step(&format!("write /{path}"))?;
-        fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set its mode")?;
-    }
-    for (name, to) in [
-        ("fd", "/proc/self/fd"),
-        ("stdin", "fd/0"),
-        ("stdout", "fd/1"),
-        ("stderr", "fd/2"),
-        ("ptmx", "pts/ptmx"),
-    ] {
-        symlink(to, root.join("dev").join(name)).step("link in /dev")?;
+    for piece in frame::pieces() {
+        match piece {
+            Piece::Directory(path) => fs::create_dir_all(root.join(path)).step(&format!("make /{path}"))?,
+            Piece::File(path, text) => {
+                fs::write(root.join(path), text).step(&format!("write /{path}"))?;
+                fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set its mode")?;
+            }
+            Piece::Link(path, to) => symlink(to, root.join(path)).step(&format!("link /{path}"))?,
+        }
     }
     Ok(())
 }
 
-fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
+pub(crate) fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
     let mut fds = fds.iter();
     for part in parts {
         match part {
@@ -247,10 +262,9 @@ fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), Step
             }
             Part::Mount { at, directory } => {
                 let place = root.join(&at[1..]);
-                if *directory {
-                    fs::create_dir_all(&place).step(&format!("make {at}"))?;
-                } else {
-                    fs::write(&place, "").step(&format!("make {at}"))?;
+                // What is mounted already, and a root of the template's own, has a place for what comes into it.
+                if !place.exists() {
+                    make_place(&place, *directory).step(&format!("make {at}"))?;
                 }
                 let tree = fds
                     .next()
@@ -261,4 +275,11 @@ fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Result<(), Step
         }
     }
     Ok(())
+}
+
+fn make_place(place: &Path, directory: bool) -> std::io::Result<()> {
+    match directory {
+        true => fs::create_dir_all(place),
+        false => fs::write(place, ""),
+    }
 }

@@ -6,9 +6,10 @@
 
 use crate::channel;
 use crate::filter::Filters;
+use crate::frame::ASKS_FOR_NAMES;
 use crate::paths::make_ruleset;
 use crate::plan::{Mode, TemplatePlan, Wall, Walls};
-use crate::root::{ASKS_FOR_NAMES, attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
+use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
 use crate::step::{OfWall, Step, StepError, chain};
 use crate::sys::lockdown::{Lock, Off, Rlimit, lock_down};
 use crate::sys::mounts::{NO_DEV, NO_EXEC, NO_SUID, READ_ONLY, clear_attributes, set_attributes};
@@ -22,11 +23,20 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, Gid, Uid};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The one user of every sandbox.
 pub(crate) const SANDBOX_ID: u32 = 1000;
+
+/// Whose kernel an agent's commands run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernel {
+    /// The host's.
+    Linux,
+    /// gVisor's, which lets a process set a few limits only.
+    Gvisor,
+}
 
 /// What the agent gets: its channel, and what it locks its commands down with.
 #[derive(Debug)]
@@ -39,6 +49,7 @@ pub struct AgentStart {
     pub(crate) off: Off,
     /// It has no cgroups: rlimits stand in for them.
     pub(crate) alone: bool,
+    pub(crate) kernel: Kernel,
     pub(crate) rlimits: Vec<Rlimit>,
     pub(crate) filters: Rc<Filters>,
     /// Its commands show their calls to the engine.
@@ -55,6 +66,7 @@ impl AgentStart {
             scratch: None,
             off: walls.bits(),
             alone: false,
+            kernel: Kernel::Linux,
             rlimits: Vec::new(),
             filters: Rc::default(),
             watched: false,
@@ -63,7 +75,10 @@ impl AgentStart {
 
     /// From now on commands start under these limits.
     pub fn set_limits(&mut self, limits: &Limits) {
-        self.rlimits = crate::rlimits::of(limits, self.alone);
+        self.rlimits = match self.kernel {
+            Kernel::Linux => crate::rlimits::of(limits, self.alone),
+            Kernel::Gvisor => crate::rlimits::of_gvisor(limits),
+        };
     }
 }
 
@@ -81,10 +96,18 @@ pub(crate) struct ShellPlan {
     /// A file system on disk; without one, scratch files are in memory.
     pub scratch: Option<OwnedFd>,
     pub agent: OwnedFd,
+    /// Where the engine talks to the keeper, if there is one.
+    pub keeper: Option<OwnedFd>,
     /// Go (with the cgroups) from the spawner, the answers to it.
     pub sync: OwnedFd,
     pub filters: Rc<Filters>,
     pub main: AgentMain,
+}
+
+/// What the agent will want to know of the kernel, asked while its process may still look at itself: kernels before 6.4 tell it
+/// in `/proc/self` only, and an agent without an answer dies. The library keeps the answer, and forks inherit it.
+pub(crate) fn ask_ahead() {
+    rustix::param::clock_ticks_per_second();
 }
 
 /// A shell's answers to its spawner: first open, then ready.
@@ -106,11 +129,21 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
+    pub(crate) fn words(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) fn of(error: &StepError) -> Self {
         Self {
             message: chain(error),
             no_wall: NoWall::in_error(error).map(|wall| wall.layer),
         }
+    }
+
+    /// A wall that somebody else should have built.
+    pub(crate) fn of_wall(layer: &str, message: String) -> Self {
+        let no_wall = Some(layer.to_owned());
+        Self { message, no_wall }
     }
 
     pub(crate) fn into_fault(self) -> Box<dyn std::error::Error> {
@@ -144,6 +177,7 @@ fn become_agent(plan: ShellPlan, ruleset: Option<OwnedFd>, scratch: OwnedFd) -> 
         scratch: Some(scratch),
         off: plan.template.walls.bits(),
         alone: plan.alone,
+        kernel: Kernel::Linux,
         rlimits: crate::rlimits::of(&plan.limits, plan.alone),
         filters: plan.filters,
         watched: plan.watched,
@@ -180,16 +214,21 @@ fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
     let ruleset = if plan.template.walls.is_off(Wall::Landlock) {
         None
     } else {
-        Some(ruleset(plan.mode)?)
+        Some(ruleset(plan.mode, plan.template.root.is_some())?)
     };
     open_gates(plan, ruleset.as_ref())?;
-    close_others(plan, ruleset.as_ref(), &scratch)?;
-    lock_agent(plan)?;
+    be_silent()?;
+    let own: Vec<&OwnedFd> = [&plan.agent, &plan.sync, &scratch]
+        .into_iter()
+        .chain(&ruleset)
+        .collect();
+    keep_only(&own)?;
+    lock_agent(&plan.template.walls, &plan.filters)?;
     Ok((ruleset, scratch))
 }
 
 /// The spawner has mapped the ids, and the jailer has made the cgroups, which come beside it.
-fn wait_for_go(plan: &ShellPlan) -> Result<Vec<OwnedFd>, StepError> {
+pub(crate) fn wait_for_go(plan: &ShellPlan) -> Result<Vec<OwnedFd>, StepError> {
     channel::receive_bytes(&plan.sync)
         .map(|(_, cgroups)| cgroups)
         .map_err(|_| Errno::PIPE)
@@ -228,7 +267,7 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
         ask_for_names(root)?;
     }
     let scratch = mount_scratch(plan, root)?;
-    mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300))?;
+    mount_tmpfs(&root.join("data/input"), &tmpfs_options(64 << 10, 300, SANDBOX_ID))?;
     enter_root(root)?;
     seal_inputs()?;
     Ok(scratch)
@@ -254,16 +293,27 @@ pub const SCRATCH_PLACES: &[(&str, &str)] = &[
 fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
     // Below the old root, with which its own place goes: unmounting it apart would wait for the whole kernel.
     let base = Path::new("/run/scratch");
+    fill_scratch(plan, base, SANDBOX_ID, |_, place| root.join(place))
+}
+
+/// The file system at `base`, its directories shown where `at` says, all of it the user's. Returns its root.
+pub(crate) fn fill_scratch(
+    plan: &ShellPlan,
+    base: &Path,
+    user: u32,
+    at: impl Fn(&str, &str) -> PathBuf,
+) -> Result<OwnedFd, StepError> {
     match &plan.scratch {
         Some(disk) => attach(disk.as_fd(), base).step("mount the scratch disk")?,
         None => mount_tmpfs(
             base,
-            &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get()),
+            &tmpfs_options(plan.limits.scratch.get(), plan.limits.scratch_inodes.get(), user),
         )?,
     }
     for (name, place) in SCRATCH_PLACES {
         let dir = base.join(name);
         fs::create_dir(&dir).step("make a scratch directory")?;
+        give(&dir, user)?;
         let tree = open_tree(
             CWD,
             &dir,
@@ -272,66 +322,82 @@ fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
         .step("take a scratch directory")?;
         let attributes = NO_SUID | NO_DEV | if *name == "shm" { NO_EXEC } else { 0 };
         set_attributes(tree.as_fd(), c"", attributes, false).step("protect a scratch directory")?;
-        attach(tree.as_fd(), &root.join(place)).step(&format!("mount /{place}"))?;
+        attach(tree.as_fd(), &at(name, place)).step(&format!("mount /{place}"))?;
     }
-    lay_links(&base.join("home"), &plan.template.links)?;
+    lay_links(&base.join("home"), &plan.template.links, user)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(base, flags, rustix::fs::Mode::empty()).step("keep the scratch root")
 }
 
-fn lay_links(home: &Path, links: &[(String, String)]) -> Result<(), StepError> {
+fn lay_links(home: &Path, links: &[(String, String)], user: u32) -> Result<(), StepError> {
     for (at, to) in links {
-        let at = home.join(at);
-        if let Some(parent) = at.parent() {
-            fs::create_dir_all(parent).step("make a directory of the home")?;
+        let mut place = home.to_owned();
+        let mut names = at.split('/').peekable();
+        while let Some(name) = names.next() {
+            place.push(name);
+            if names.peek().is_none() {
+                std::os::unix::fs::symlink(to, &place).step("lay a link of the home")?;
+            } else if place.exists() {
+                continue;
+            } else {
+                fs::create_dir(&place).step("make a directory of the home")?;
+            }
+            give(&place, user)?;
         }
-        std::os::unix::fs::symlink(to, &at).step("lay a link of the home")?;
     }
     Ok(())
 }
 
-fn tmpfs_options(bytes: u64, inodes: u64) -> String {
-    format!("size={bytes},nr_inodes={inodes},mode=0755,uid={SANDBOX_ID},gid={SANDBOX_ID}")
+/// What root has made for the user. The user himself has made what is his already.
+fn give(path: &Path, user: u32) -> Result<(), StepError> {
+    if rustix::process::geteuid().as_raw() == user {
+        return Ok(());
+    }
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).step("give a scratch directory to the user")
 }
 
-fn ruleset(mode: Mode) -> Result<OwnedFd, StepError> {
-    make_ruleset(mode).map_err(|error| StepError {
+fn tmpfs_options(bytes: u64, inodes: u64, user: u32) -> String {
+    format!("size={bytes},nr_inodes={inodes},mode=0755,uid={user},gid={user}")
+}
+
+pub(crate) fn ruleset(mode: Mode, is_image: bool) -> Result<OwnedFd, StepError> {
+    make_ruleset(mode, is_image).map_err(|error| StepError {
         what: format!("make the Landlock rules ({})", chain(&error)),
         errno: Errno::OPNOTSUPP,
         layer: Some("landlock"),
     })
 }
 
-/// Nothing of the spawner stays open. Without exec, close-on-exec means nothing.
-fn close_others(plan: &ShellPlan, ruleset: Option<&OwnedFd>, scratch: &OwnedFd) -> Result<(), StepError> {
-    use rustix::fd::AsRawFd;
-    let mut keep: Vec<i32> = [&plan.agent, &plan.sync, scratch]
-        .into_iter()
-        .chain(ruleset)
-        .map(AsRawFd::as_raw_fd)
-        .collect();
-    keep.sort_unstable();
+/// Standard input and output lead nowhere.
+pub(crate) fn lay_null() -> Result<OwnedFd, StepError> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
-    for slot in [
-        rustix::stdio::dup2_stdin,
-        rustix::stdio::dup2_stdout,
-        rustix::stdio::dup2_stderr,
-    ] {
-        slot(&null).step("lay /dev/null")?;
-    }
+    rustix::stdio::dup2_stdin(&null).step("lay /dev/null")?;
+    rustix::stdio::dup2_stdout(&null).step("lay /dev/null")?;
+    Ok(null)
+}
+
+/// And standard error.
+pub(crate) fn be_silent() -> Result<(), StepError> {
+    rustix::stdio::dup2_stderr(&lay_null()?).step("lay /dev/null")
+}
+
+/// Nothing else of the spawner stays open above standard error. Without exec, close-on-exec means nothing.
+pub(crate) fn keep_only(own: &[&OwnedFd]) -> Result<(), StepError> {
+    use rustix::fd::AsRawFd;
+    let mut keep: Vec<u32> = own.iter().map(|fd| fd.as_raw_fd().cast_unsigned()).collect();
+    keep.sort_unstable();
     let mut from = 3;
-    for fd in keep.into_iter().map(i32::cast_unsigned) {
+    for fd in keep {
         crate::sys::process::close_from(from, fd)?;
         from = fd + 1;
     }
-    std::mem::forget(null);
     crate::sys::process::close_from(from, u32::MAX)
 }
 
 /// The agent keeps no capability, cannot be looked into, and cannot make the calls that its own work never needs.
-fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
-    let off = Off(plan.template.walls.bits().0 | Off::LANDLOCK);
-    let filters = [plan.filters.agent.as_slice()];
+pub(crate) fn lock_agent(walls: &Walls, filters: &Filters) -> Result<(), StepError> {
+    let off = Off(walls.bits().0 | Off::LANDLOCK);
+    let filters = [filters.agent.as_slice()];
     let lock = Lock {
         off,
         ruleset: -1,
@@ -345,7 +411,7 @@ fn lock_agent(plan: &ShellPlan) -> Result<(), StepError> {
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })?;
-    if plan.template.walls.is_off(Wall::Undumpable) {
+    if walls.is_off(Wall::Undumpable) {
         return Ok(());
     }
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")

@@ -13,7 +13,9 @@ mod reap;
 mod sandbox;
 mod zygotes;
 
+pub(crate) use attach::{Attach, lay_into};
 pub(crate) use messages::{FromSpawner, ToSpawner};
+pub(crate) use sandbox::map_ids;
 
 use crate::channel::{self, ChannelError, next_fd};
 use crate::filter::Filters;
@@ -21,9 +23,9 @@ use crate::outbox::{Outbox, is_readable};
 use crate::plan::{Mode, TemplatePlan};
 use crate::shell::AgentMain;
 use crate::step::{OfWall, chain};
+use crate::vm::keeper::VmOrder;
 use crate::walls::NoWall;
 use atoll_core::SandboxId;
-use attach::Attach;
 use fork::{Event, Fork, Owner};
 use nix::sys::signalfd::SignalFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -75,11 +77,25 @@ impl Spawner {
     fn start(agent: AgentMain) -> Result<Self, Fault> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         let (message, fds) = channel::receive::<ToSpawner>(stdin())?;
-        let ToSpawner::Start { plan, parts, mode } = message else {
+        let ToSpawner::Start {
+            plan,
+            parts,
+            workshop,
+            mode,
+        } = message
+        else {
             return Err("the jailer did not begin with a plan".into());
         };
+        crate::shell::ask_ahead();
         let filters = Rc::new(Filters::compile(mode)?);
-        crate::root::build(&parts, &fds).wall("mounts")?;
+        let trees = parts.iter().filter(|part| part.is_mount()).count().min(fds.len());
+        let (own, others) = fds.split_at(trees);
+        match &plan.runtime {
+            None => crate::root::build(&parts, own).wall("mounts")?,
+            Some(runtime) => {
+                crate::oci::workshop::build(runtime.kind, (&parts, own), (&workshop, others)).wall("mounts")?;
+            }
+        }
         drop(fds);
         let template: Rc<TemplatePlan> = Rc::from(plan);
         let mut spawner = Self {
@@ -181,10 +197,24 @@ impl Spawner {
                 scratch,
                 grouped,
                 watched,
+                keeper,
                 context,
+                vm,
             } => {
                 let mut fds = fds.into_iter();
                 let begun = self.take_order((host_id, limits, scratch, grouped, watched), &mut fds);
+                // A keeper takes the context that its sandbox has already.
+                let is_kept = self.template.runtime.is_some();
+                let context = context.filter(|_| !is_kept);
+                let begun = begun.and_then(|mut order| match (is_kept, vm) {
+                    (true, _) => order.kept_by(keeper, &mut fds),
+                    (false, Some(start)) => {
+                        let fds = fds.by_ref().collect();
+                        order.vm = Some(VmOrder { start, fds });
+                        Ok(order)
+                    }
+                    (false, None) => Ok(order),
+                });
                 match begun.and_then(|order| Sandbox::begin(order, &self.template, &self.filters)) {
                     Ok(begun) => drop(self.sandboxes.insert(sandbox.clone(), begun)),
                     Err(error) => return self.sandbox_failed(&sandbox, error.as_ref()),
@@ -231,6 +261,8 @@ impl Spawner {
             mode: self.mode,
             alone: self.mode == Mode::Rootless && !grouped,
             watched,
+            vm: None,
+            keeper: None,
         })
     }
 
@@ -242,9 +274,10 @@ impl Spawner {
         match sandbox.hear() {
             Progress::Open => Ok(()),
             Progress::Failed(error) => self.sandbox_failed(id, error.as_ref()),
-            Progress::Ready => {
+            Progress::Ready(machine) => {
                 let claims = std::mem::take(&mut sandbox.claims);
-                self.tell(&FromSpawner::SandboxReady { sandbox: id.clone() })?;
+                let ready = FromSpawner::SandboxReady { sandbox: id.clone() };
+                self.to_jailer.post(stdin(), &ready, machine.into_iter().collect())?;
                 claims.into_iter().try_for_each(|claim| self.attach(id, claim))
             }
         }

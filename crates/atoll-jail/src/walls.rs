@@ -40,6 +40,18 @@ const LAYERS: &[(&str, &str)] = &[
         "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with less scratch",
     ),
     ("no_new_privs", "allow prctl"),
+    (
+        "runtime",
+        "install crun (apt-get install crun), or use the tier `jail`, which needs none",
+    ),
+    (
+        "vm",
+        "see the cause, which are QEMU's own words or the guest kernel's; the tier `jail` needs neither",
+    ),
+    (
+        "gvisor",
+        "install another release of runsc, or use the tier `jail`, which needs none",
+    ),
 ];
 /// A command that could not be locked down ends with this code and the number of the wall added.
 const EXIT_BASE: i32 = 200;

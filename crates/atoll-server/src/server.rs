@@ -243,6 +243,7 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path, audi
         limits: atoll_core::Limits::of(settings.profile),
         max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
         required: settings.required_layers.clone(),
+        tiers: settings.tiers(),
         audit,
         remember: VISIBLE_FOR,
     }
@@ -253,7 +254,7 @@ async fn warm_up(state: AppState) {
     let opened = state
         .sandboxes
         .node()
-        .open(&state.settings.template, &Actor::system(), Arc::new(Told))
+        .open(&state.settings.template, Tier::Jail, &Actor::system(), Arc::new(Told))
         .await;
     match opened {
         Ok(_) => {
@@ -286,8 +287,8 @@ async fn charge(state: &AppState) {
 
 async fn look(state: &AppState) {
     loop {
-        for (template, depth) in state.sandboxes.node().depths() {
-            state.metrics.pool_depth(&template, Tier::Jail, depth);
+        for (template, tier, depth) in state.sandboxes.node().depths() {
+            state.metrics.pool_depth(&template, tier, depth);
         }
         state.sandboxes.tidy();
         state.approvals.tidy(|id| state.sandboxes.node().find(id).is_some());

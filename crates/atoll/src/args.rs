@@ -86,9 +86,10 @@ pub(crate) struct RunArgs {
     /// else python]
     #[arg(long)]
     pub(crate) lang: Option<String>,
-    /// auto or jail; wasm, container, gvisor and microvm are planned
-    #[arg(long, default_value = "auto")]
-    pub(crate) tier: String,
+    /// The wall: wasm, jail, container, gvisor, microvm, or auto for the cheapest that can run the code and that the policy allows
+    /// [default: jail]
+    #[arg(long)]
+    pub(crate) tier: Option<String>,
     /// small (512 MiB, 1 processor, 60 s) or data (4 GiB, 2 processors, 5 min)
     #[arg(long, default_value = "small")]
     pub(crate) profile: String,
@@ -157,9 +158,15 @@ pub(crate) struct TemplateArgs {
 pub(crate) enum TemplateCommand {
     /// Build a template, or do nothing if it is there
     Build {
-        /// Its name, as `atoll template list` shows it
-        #[arg(default_value = "python-data")]
-        name: String,
+        /// Its name, as `atoll template list` shows it; with --from, the name to give it [default: python-data]
+        name: Option<String>,
+        /// Make it of an image: `oci:PATH` (a layout or a tar of one), `docker-archive:FILE` (what `docker save` writes) or
+        /// `docker://NAME:TAG` (from a registry); nothing of the image runs outside of a sandbox
+        #[arg(long, value_name = "IMAGE")]
+        from: Option<String>,
+        /// The name to give it, with --from
+        #[arg(long = "name", value_name = "NAME", requires = "from", conflicts_with = "name")]
+        given: Option<String>,
         /// Build it again
         #[arg(long)]
         force: bool,
@@ -194,7 +201,7 @@ pub(crate) struct DoctorArgs {
     /// breach, 1 for what could not be shown
     #[arg(long)]
     pub(crate) attack: bool,
-    /// The tier to attack; jail is the only one today
+    /// The tier to attack: jail or container
     #[arg(long, requires = "attack", default_value = "jail")]
     pub(crate) tier: String,
     /// The template to attack [default: python-data]

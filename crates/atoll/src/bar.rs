@@ -1,4 +1,4 @@
-//! How far a template's build is: a bar on a terminal, lines elsewhere. While it shows, a signal stops the build.
+//! How far a build is, of a template or of the tier wasm: a bar on a terminal, lines elsewhere. While it shows, a signal stops the build.
 
 use atoll_engine::template::{Progress, Stop};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
@@ -9,14 +9,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) struct Bar {
     bar: ProgressBar,
-    template: String,
+    /// What is built.
+    what: String,
     stop: Stop,
     /// The text of the last step; `None` before the first.
     last: Mutex<Option<String>>,
 }
 
 impl Bar {
-    pub(crate) fn new(template: &str, stop: Stop) -> Self {
+    pub(crate) fn new(what: String, stop: Stop) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::new(1)
         } else {
@@ -28,7 +29,7 @@ impl Bar {
         }
         Self {
             bar,
-            template: template.to_owned(),
+            what,
             stop,
             last: Mutex::default(),
         }
@@ -58,7 +59,7 @@ impl Progress for Bar {
         if last.is_none() {
             self.begin();
         }
-        let shown = format!("template {}, once: {text}", self.template);
+        let shown = format!("{}, once: {text}", self.what);
         self.bar.set_length(total.max(1));
         self.bar.set_position(done);
         self.bar.set_message(shown.clone());

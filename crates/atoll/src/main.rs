@@ -1,4 +1,4 @@
-//! The binary `atoll`. The same file is started again as jailer and spawner; those never reach the argument parser.
+//! The binary `atoll`. The same file is started again as jailer, spawner and agent; those never reach the argument parser.
 
 mod args;
 mod bar;
@@ -14,10 +14,26 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The first process of a guest that runs Atoll's own virtual machine.
+    if std::process::id() == 1 && std::env::args_os().next().is_some_and(|name| name == "/init") {
+        return ExitCode::from(u8::from(atoll_jail::vm::init_main() != 0));
+    }
     let mut words = std::env::args_os().skip(1);
     match words.next().as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("__jailer") => return ExitCode::from(u8::from(atoll_jail::jailer::main() != 0)),
         Some("__spawner") => return ExitCode::from(u8::from(atoll_jail::spawner::main(atoll_guest::main) != 0)),
+        Some("__agent") => return ExitCode::from(u8::from(atoll_jail::oci::agent_main(atoll_guest::main) != 0)),
+        Some("__gvisor_agent") => {
+            let plan = words.next().unwrap_or_default();
+            let ended = atoll_jail::gvisor::agent_main(atoll_guest::main, &plan.to_string_lossy());
+            return ExitCode::from(u8::from(ended != 0));
+        }
+        Some("__kvm-probe") => return ExitCode::from(u8::from(atoll_jail::kvm::probe_main() != 0)),
+        Some("__guest") => return ExitCode::from(u8::from(atoll_jail::vm::guest_main(atoll_guest::main) != 0)),
+        #[cfg(feature = "wasm")]
+        Some("__wasm") => return ExitCode::from(u8::from(atoll_wasm::main() != 0)),
+        #[cfg(feature = "wasm")]
+        Some("__wasm-build") => return ExitCode::from(u8::from(atoll_wasm::build_main(words) != 0)),
         _ => {}
     }
     let cli = match Cli::try_parse() {

@@ -1,7 +1,7 @@
 //! What people see: failures in words with their exit codes, text that cannot steer a terminal.
 
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::{EngineError, JailError};
+use atoll_engine::{EngineError, TierError};
 pub(crate) use atoll_guard::terminal::visible;
 use std::io::Write;
 
@@ -89,9 +89,10 @@ impl Failure {
 
     pub(crate) fn of_engine(error: &EngineError) -> Self {
         match error {
-            EngineError::Jail(JailError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
+            EngineError::Tier(TierError::NoWall { fix, .. }) => Self::no_wall(atoll_jail::chain(error), fix.clone()),
             EngineError::Input(_)
             | EngineError::Language(_)
+            | EngineError::NoProgram(_)
             | EngineError::Environment(_)
             | EngineError::Secrets(_) => Self::bad(error),
             EngineError::NoNode(_) => Self::no_wall(error.to_string(), "apt-get install nodejs".to_owned()),
@@ -102,8 +103,9 @@ impl Failure {
                 hint: None,
             },
             EngineError::Audit(_)
-            | EngineError::Jail(_)
+            | EngineError::Tier(_)
             | EngineError::Files(_)
+            | EngineError::Snapshot(_)
             | EngineError::NoContext(_)
             | EngineError::TooManyContexts(_) => Self::ours(error),
         }

@@ -23,7 +23,7 @@ fn json_has_every_field_of_the_contract_and_null_for_what_is_absent() -> Result<
     assert_eq!(
         sorted(keys(&answer)),
         "context_id dry_run error execution_id exit_code files findings hint language left_out outcome provenance receipt results \
-         sandbox_id stderr stdout tier truncated usage"
+         sandbox_id stderr stdout tier tier_choice truncated usage"
     );
     assert_eq!(
         sorted(keys(&answer["usage"])),

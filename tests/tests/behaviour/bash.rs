@@ -191,6 +191,23 @@ async fn an_interrupt_in_a_function_keeps_directory_variables_functions_and_opti
     place.end().await
 }
 
+/// Each interrupt comes when the shell has printed and is about to start a program, or has just begun to wait for it.
+#[tokio::test]
+async fn no_interrupt_is_lost_between_two_commands() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    place.bash("x=kept; f() { echo MARK; sleep 1000; }").await?;
+    for turn in 0..150 {
+        let ended = place.interrupted(Language::Bash, "f; echo unreached", "MARK").await?;
+        assert_eq!(
+            (ended.outcome, ended.stdout.as_str()),
+            (Outcome::Interrupted, "MARK\n"),
+            "{turn}: {ended:?}"
+        );
+        assert_eq!(place.bash("echo $x").await?.stdout, "kept\n", "{turn}");
+    }
+    place.end().await
+}
+
 #[tokio::test]
 async fn a_reader_that_goes_away_ends_the_writer_in_silence() -> Result<()> {
     let mut place = Place::new("python-min").await?;

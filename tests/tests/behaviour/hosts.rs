@@ -63,7 +63,7 @@ fn a_root_without_capabilities_is_told_by_doctor_and_run() -> Result<()> {
     // Whichever comes first: a group may be there already.
     lacks(
         &["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
-        &["cgroups", "mounts"],
+        &["cgroups", "ids", "mounts"],
     )
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use atoll_core::wire::agent::ChangeKind::{Created, Permissions, Written};
 use atoll_core::wire::agent::{EntryKind, Refusal, TerminalSize};
-use atoll_engine::{CommandEvent, CommandSpec, EngineError, JailError};
+use atoll_engine::{CommandEvent, CommandSpec, EngineError, TierError};
 use atoll_tests::Place;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -25,7 +25,7 @@ async fn get(place: &Place, path: &str) -> Result<Vec<u8>> {
 
 fn why<T: std::fmt::Debug>(result: Result<T, EngineError>) -> Result<Refusal> {
     match result {
-        Err(EngineError::Jail(JailError::Refused { why, .. })) => Ok(why),
+        Err(EngineError::Tier(TierError::Refused { why, .. })) => Ok(why),
         other => bail!("not refused: {other:?}"),
     }
 }

@@ -134,6 +134,7 @@ fn list_has_a_row_per_template() -> Result<()> {
                 "built_at",
                 "description",
                 "digest",
+                "image",
                 "name",
                 "other_builds",
                 "python",

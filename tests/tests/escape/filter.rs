@@ -166,7 +166,7 @@ fn fits(rule: &Rule, args: [u64; 6]) -> bool {
 }
 
 /// Names and numbers from the C library's own header, read now.
-fn syscall_numbers() -> BTreeMap<String, u32> {
+pub(crate) fn syscall_numbers() -> BTreeMap<String, u32> {
     let text =
         std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h").expect("libc6-dev is installed");
     let mut table: BTreeMap<String, u32> = text

@@ -5,8 +5,9 @@ use anyhow::{Result, ensure};
 use atoll_attack::bench::Bench;
 pub(crate) use atoll_attack::bench::{facts_of, shown, with_args};
 pub(crate) use atoll_attack::processes::{host_id, processes_of};
-use atoll_attack::{Case, Finding, Lab, Verdict};
-use atoll_engine::{Engine, EngineConfig, Wall, Walls, Warmth};
+use atoll_attack::{Case, Finding, Ground, Lab, Verdict};
+use atoll_core::Tier;
+use atoll_engine::{Engine, EngineConfig, TierSettings, Wall, Walls, Warmth};
 use std::sync::Arc;
 
 pub(crate) const SECRET: &str = "canary of the host: 9f4be2";
@@ -14,6 +15,8 @@ pub(crate) const SECRET: &str = "canary of the host: 9f4be2";
 pub(crate) fn bench() -> Result<Bench> {
     Ok(Bench {
         config: EngineConfig {
+            tier: Tier::Jail,
+            settings: TierSettings::default(),
             home: atoll_tests::home(),
             program: atoll_tests::binary(),
             warmth: Warmth::Cold,
@@ -21,6 +24,7 @@ pub(crate) fn bench() -> Result<Bench> {
             audit: atoll_tests::NO_AUDIT,
         },
         template: atoll_tests::template("python-min")?,
+        ground: Ground::default(),
     })
 }
 

@@ -10,10 +10,13 @@
 
 mod attack;
 mod collector;
+mod container;
 mod data;
 mod ends;
 mod filter;
+mod gvisor;
 mod lab;
+mod microvm;
 mod neighbours;
 mod network;
 mod posture;

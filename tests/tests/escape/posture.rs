@@ -1,136 +1,43 @@
-//! The whole posture of a context against a golden file, before and after twenty threads (P24, in gVisor's manner).
+//! The whole posture of a context of each tier against a checked-in file, before and after twenty threads (P24, in gVisor's
+//! manner): who the code is, what it sees, which system calls, sockets, devices and entries of `/proc` answer it.
 //!
-//! `ATOLL_BLESS=1` writes the golden file anew; read its difference before you keep it.
+//! A difference is red until somebody accepts it: `ATOLL_BLESS=1` writes the files anew, and their difference is read
+//! before it is kept (docs/escape.md).
 
-use crate::lab::{engine_without, facts_of, with_args};
-use crate::rootless::is_rootless;
-use anyhow::{Context, Result};
-use atoll_engine::{Sandbox, Wall};
-use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+mod golden;
+mod take;
 
-const GOLDEN: &str = include_str!("../../escape/posture.json");
-/// Without root the processes are held by this limit alone, so it is the lower one.
-const ROOTLESS_PROCESSES: [u32; 2] = [65, 65];
-
-fn golden() -> Result<Value> {
-    let mut golden: Value = serde_json::from_str(GOLDEN)?;
-    if is_rootless() {
-        golden["limits"]["NPROC"] = json!(ROOTLESS_PROCESSES);
-    }
-    Ok(golden)
-}
-
-fn bless(now: &Value) -> Result<()> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("escape/posture.json");
-    Ok(std::fs::write(path, serde_json::to_string_pretty(now)? + "\n")?)
-}
-
-async fn posture(walls: &[Wall], threads: bool) -> Result<Value> {
-    let engine = engine_without(walls).await?;
-    let mut sandbox = atoll_tests::sandbox(&engine).await?;
-    let args = json!({ "threads": threads });
-    let code = with_args(
-        args.as_object().context("an object")?,
-        include_str!("../../escape/posture.py"),
-    );
-    let execution = atoll_tests::python(&mut sandbox, &code).await?;
-    // The walk over the whole tree is long: only where every wall stands.
-    let writable = match walls {
-        [] => walk(&mut sandbox).await?,
-        _ => Value::Null,
-    };
-    sandbox.end().await?;
-    atoll_tests::stop(engine).await?;
-    let line = execution.stdout.lines().find_map(|line| line.strip_prefix("POSTURE "));
-    let line = line.with_context(|| format!("no posture: {:?} {}", execution.error, execution.stderr))?;
-    let mut posture: Value = serde_json::from_str(line)?;
-    posture["writable"] = writable;
-    Ok(scrub(posture))
-}
-
-async fn walk(sandbox: &mut Sandbox) -> Result<Value> {
-    let args = json!({ "canary": "/nowhere", "outside": false });
-    let walk = with_args(
-        args.as_object().context("an object")?,
-        include_str!("../../../crates/atoll-attack/code/probes/f02_writable.py"),
-    );
-    let walked = facts_of(&atoll_tests::python(sandbox, &walk).await?)?;
-    Ok(json!(walked.word("writable").split(' ').collect::<Vec<_>>()))
-}
-
-/// What differs between machines is told in words: own or shared namespaces, and which trees of the host are mounted.
-fn scrub(mut posture: Value) -> Value {
-    if let Some(namespaces) = posture["namespaces"].as_object_mut() {
-        for (name, link) in namespaces {
-            let host = std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
-            *link = json!(if host.to_string_lossy() == link.as_str().unwrap_or_default() {
-                "the host's"
-            } else {
-                "own"
-            });
-        }
-    }
-    if let Some(mounts) = posture["mounts"].as_object_mut() {
-        let mut trees: Map<String, Value> = Map::new();
-        mounts.retain(|at, options| {
-            let of_host = ["/usr", "/bin", "/sbin", "/lib", "/etc/", "/opt/"]
-                .iter()
-                .any(|front| at.starts_with(front));
-            if of_host {
-                let flags = options.as_array().map(|list| list[1..].to_vec()).unwrap_or_default();
-                trees.insert(Value::Array(flags).to_string(), json!("all"));
-            }
-            !of_host
-        });
-        mounts.insert("trees of the host".to_owned(), Value::Object(trees));
-    }
-    if let Some(top) = posture["top"].as_array_mut() {
-        top.retain(|name| {
-            !["bin", "sbin", "lib", "lib32", "lib64", "libx32"].contains(&name.as_str().unwrap_or_default())
-        });
-    }
-    posture
-}
-
-/// Paths of two values that differ.
-fn differences(at: &str, golden: &Value, now: &Value) -> Vec<String> {
-    match (golden, now) {
-        (Value::Object(a), Value::Object(b)) => {
-            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            let absent = Value::Null;
-            let of = |map: &'_ Map<String, Value>, key: &String| map.get(key).cloned().unwrap_or(absent.clone());
-            keys.into_iter()
-                .flat_map(|key| differences(&format!("{at}/{key}"), &of(a, key), &of(b, key)))
-                .collect()
-        }
-        (a, b) if a == b => Vec::new(),
-        (a, b) => vec![format!("{at}: {b}, golden {a}")],
-    }
-}
+use anyhow::{Result, ensure};
+use atoll_core::Tier;
+use atoll_engine::Wall;
+use golden::{differences, golden, is_golden};
+use serde_json::json;
+use take::{of_mode, of_wasm, posture};
 
 #[tokio::test]
 async fn the_posture_is_the_golden_one() -> Result<()> {
-    let now = posture(&[], false).await?;
-    if std::env::var_os("ATOLL_BLESS").is_some() {
-        return bless(&now);
+    let now = of_mode(posture(Tier::Jail, &[], false).await?);
+    match crate::rootless::is_rootless() {
+        false => is_golden(Tier::Jail, &now),
+        true => compared(&now),
     }
-    let differences = differences("", &golden()?, &now);
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+fn compared(now: &serde_json::Value) -> Result<()> {
+    let found = differences("", &of_mode(golden(Tier::Jail)?), now);
+    ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
 }
 
 #[tokio::test]
 async fn twenty_threads_change_nothing_and_are_all_alike() -> Result<()> {
-    let mut now = posture(&[], true).await?;
+    let mut now = of_mode(posture(Tier::Jail, &[], true).await?);
     let threads = now.as_object_mut().and_then(|all| all.remove("threads"));
     assert_eq!(
         threads,
         Some(json!({"seen": true, "uniform": true, "canary": ["EACCES"]}))
     );
-    let differences = differences("", &golden()?, &now);
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
-    Ok(())
+    compared(&now)
 }
 
 /// Each wall that is taken away shows in the posture: the golden file can be missed.
@@ -149,10 +56,48 @@ async fn every_missing_wall_shows() -> Result<()> {
         } else {
             &[wall]
         };
-        let found = differences("", &golden()?, &posture(walls, false).await?);
-        assert!(
+        shows(Tier::Jail, walls, &[place]).await?;
+    }
+    Ok(())
+}
+
+/// The posture without these walls differs from the file at these places.
+async fn shows(tier: Tier, walls: &[Wall], places: &[&str]) -> Result<()> {
+    let found = differences("", &golden(tier)?, &posture(tier, walls, false).await?);
+    for place in places {
+        ensure!(
             found.iter().any(|difference| difference.starts_with(place)),
-            "without {wall:?}: {found:?}"
+            "{tier} without {walls:?}: nothing at {place} in {found:?}"
+        );
+    }
+    Ok(())
+}
+
+/// What a missing filter shows in every tier: more calls are answered, more sockets can be made.
+const WITHOUT_FILTER: [&str; 3] = ["/walls/Seccomp:", "/system calls/reached:", "/sockets"];
+
+#[tokio::test]
+async fn of_a_container_is_the_golden_one() -> Result<()> {
+    is_golden(Tier::Container, &posture(Tier::Container, &[], false).await?)?;
+    shows(Tier::Container, &[Wall::Seccomp], &WITHOUT_FILTER).await
+}
+
+#[tokio::test]
+async fn of_a_sandbox_under_gvisor_is_the_golden_one() -> Result<()> {
+    is_golden(Tier::Gvisor, &posture(Tier::Gvisor, &[], false).await?)?;
+    shows(Tier::Gvisor, &[Wall::Seccomp], &WITHOUT_FILTER).await
+}
+
+/// What is not there by itself is planted: the look finds it.
+#[tokio::test]
+async fn of_webassembly_is_the_golden_one() -> Result<()> {
+    is_golden(Tier::Wasm, &of_wasm("").await?)?;
+    let planted = "import os\nos.environ['PLANTED'] = '1'\nos.makedirs('/tmp/planted')\nos.fork = lambda: 1";
+    let found = differences("", &golden(Tier::Wasm)?, &of_wasm(planted).await?);
+    for place in ["/environment/PLANTED:", "/files//tmp/holds:", "/os:", "/tried/fork:"] {
+        ensure!(
+            found.iter().any(|difference| difference.starts_with(place)),
+            "nothing at {place} in {found:?}"
         );
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The list of all probes: enough of them, none without words, no probe file without a probe.
 
-use crate::{collector, data, ends, neighbours, protocol};
+use crate::{collector, data, ends, gvisor, neighbours, protocol};
 use atoll_attack::here::{DIFFERENT, Part};
-use atoll_attack::{FILES, KERNEL, LOADS, NETWORK, ROWS, ZYGOTE};
+use atoll_attack::{ELSEWHERE, FILES, KERNEL, LOADS, NETWORK, ROWS, ZYGOTE};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Id and claim of every probe but the rows of the system call table.
@@ -20,6 +20,7 @@ fn probes() -> Vec<(&'static str, &'static str, &'static str)> {
         ends::CASES,
         protocol::CASES,
         data::CASES,
+        gvisor::CASES,
     ];
     for case in cases.iter().copied().flatten() {
         for words in [case.expected, case.oracle, case.twin] {
@@ -109,5 +110,16 @@ fn what_differs_without_root_is_told() {
         assert!(ids.contains(id), "{id} is no probe");
         let line = format!("| {id} | {part} | {why} |");
         assert!(DOCUMENT.contains(&line), "docs/escape.md lacks `{line}`");
+    }
+}
+
+/// No row without a probe, and none that people cannot read.
+#[test]
+fn what_differs_on_another_ground_is_told() {
+    let ids: BTreeSet<&str> = probes().iter().map(|(id, _, _)| *id).collect();
+    let lines: Vec<String> = ELSEWHERE.iter().map(atoll_attack::Elsewhere::line).collect();
+    for (row, line) in ELSEWHERE.iter().zip(&lines) {
+        assert!(ids.contains(row.id), "{} is no probe", row.id);
+        assert!(DOCUMENT.contains(line), "docs/escape.md lacks:\n{}", lines.join("\n"));
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Room beside the files for what the guest writes.
-const SIZE: &str = "768M";
+const SIZE: &str = "2G";
 const PLACES: &[&str] = &[
     "dev",
     "proc",

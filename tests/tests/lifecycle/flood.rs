@@ -100,9 +100,12 @@ fn plan() -> Result<TemplatePlan> {
     Ok(TemplatePlan {
         tree: template.tree,
         kernel: template.kernel,
+        root: None,
         links: Vec::new(),
         env: template.env,
         zygote: None,
+        runtime: None,
+        vm: None,
         walls: Walls::default(),
     })
 }
@@ -121,7 +124,9 @@ fn a_flood_in_both_directions_is_answered_to_the_last_message() -> Result<()> {
         template: 0,
         limits: Limits::default(),
         watched: false,
+        keeper: false,
         context: None,
+        vm: None,
     };
     channel::send(&jailer.channel, &create, &[theirs.as_fd()])?;
     jailer.receive_until(|message| matches!(message, FromJailer::SandboxReady { .. }))?;

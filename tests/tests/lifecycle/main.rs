@@ -1,7 +1,12 @@
 //! What happens to an engine when one of its parts dies, cannot start or runs out of something.
 
+mod container;
 mod flood;
+mod gvisor;
+mod gvisor_saved;
 mod limits;
+mod microvm;
+mod named;
 mod pool;
 mod required;
 mod rotation;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use atoll_core::{Language, Outcome};
-use atoll_engine::{EngineError, JailError, Layer, SandboxSpec, Wall, Walls, Warmth};
+use atoll_engine::{EngineError, Layer, SandboxSpec, TierError, Wall, Walls, Warmth};
 use atoll_tests::{engine, python, sandbox, stop};
 
 const WHY: &str = "a test takes it away";
@@ -25,7 +25,7 @@ async fn missing(walls: Walls) -> Result<String> {
     };
     let made = engine.create(spec).await;
     let layer = match made.err() {
-        Some(EngineError::Jail(JailError::NoWall { layer, .. })) => layer,
+        Some(EngineError::Tier(TierError::NoWall { layer, .. })) => layer,
         other => bail!("not refused for a missing wall: {other:?}"),
     };
     stop(engine).await?;

@@ -1,8 +1,8 @@
 //! Zygotes make room for fresh ones by rule, and one that hangs while it starts is ended.
 
 use anyhow::{Context, Result, ensure};
-use atoll_core::Outcome;
-use atoll_engine::{Engine, EngineConfig, Rotation, Sandbox, Walls, Warmth};
+use atoll_core::{Outcome, Tier};
+use atoll_engine::{Engine, EngineConfig, Rotation, Sandbox, TierSettings, Walls, Warmth};
 use atoll_tests::census::{leftovers, nothing_left_since};
 use atoll_tests::process::{BOUND, Family, eventually};
 use atoll_tests::{NO_AUDIT, binary, home, python, sandbox, stop, template};
@@ -14,6 +14,8 @@ async fn start(rotation: Rotation, warmup: &str) -> Result<Arc<Engine>> {
     let mut template = template("python-min")?;
     template.warmup = Some(warmup.to_owned());
     let config = EngineConfig {
+        tier: Tier::Jail,
+        settings: TierSettings::default(),
         home: home(),
         program: binary(),
         warmth: Warmth::Warm,

@@ -1,8 +1,8 @@
 //! Zygote, agent and spawner die: what runs goes on or ends with a clear answer, and the next sandbox works.
 
 use anyhow::{Context, Result, ensure};
-use atoll_core::{Language, Outcome};
-use atoll_engine::{Engine, EngineConfig, Sandbox, SandboxSpec, Walls, Warmth};
+use atoll_core::{Language, Outcome, Tier};
+use atoll_engine::{Engine, EngineConfig, Sandbox, SandboxSpec, TierSettings, Walls, Warmth};
 use atoll_tests::census::leftovers;
 use atoll_tests::census::nothing_left_since;
 use atoll_tests::process::{BOUND, Family, Process, eventually};
@@ -159,6 +159,8 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
         let mut broken = template("python-min")?;
         broken.interpreter = interpreter.to_owned();
         let config = EngineConfig {
+            tier: Tier::Jail,
+            settings: TierSettings::default(),
             home: home(),
             program: binary(),
             warmth: Warmth::Warm,
@@ -192,6 +194,8 @@ async fn a_preload_that_fails_is_named() -> Result<()> {
     let mut broken = template("python-min")?;
     broken.preload = vec!["no_such_package".to_owned()];
     let config = EngineConfig {
+        tier: Tier::Jail,
+        settings: TierSettings::default(),
         home: home(),
         program: binary(),
         warmth: Warmth::Warm,

@@ -16,5 +16,6 @@ mod quotas;
 mod remote;
 mod run;
 mod secrets;
+mod snapshots;
 mod streams;
 mod webhook;

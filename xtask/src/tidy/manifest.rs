@@ -13,8 +13,9 @@ const DIRECTION: &[(&str, Option<&[&str]>)] = &[
     ("atoll-guest", Some(&["atoll-core", "atoll-jail"])),
     (
         "atoll-engine",
-        Some(&["atoll-core", "atoll-guard", "atoll-jail", "atoll-guest"]),
+        Some(&["atoll-core", "atoll-guard", "atoll-jail", "atoll-guest", "atoll-wasm"]),
     ),
+    ("atoll-wasm", Some(&["atoll-core", "atoll-jail", "atoll-guest"])),
     ("atoll-attack", Some(&["atoll-core", "atoll-engine"])),
     ("atoll-server", Some(&["atoll-core", "atoll-engine", "atoll-guard"])),
     ("atoll", None),

@@ -3,8 +3,12 @@
 # Control: outside, the map holds 0 and all ids. Safe: reading.
 for name in ["uid_map", "gid_map"]:
     lines = [list(map(int, l.split())) for l in open("/proc/self/" + name)]
-    facts[name] = "one" if len(lines) == 1 and lines[0][0] == 1000 and lines[0][2] == 1 and (ARGS["rootless"] or lines[0][1] not in (0, 1000)) else "wide"
-facts["setgroups"] = open("/proc/self/setgroups").read().strip()
-facts["write uid_map"] = opened("/proc/self/uid_map", os.O_WRONLY) if ARGS["outside"] else tried(lambda: open("/proc/self/uid_map", "w").write("0 0 1"))
+    nobody = all(l[2] == 1 and (ARGS["rootless"] or l[1] not in (0, 1000)) for l in lines) and len({l[1] for l in lines}) == len(lines)
+    facts[name] = {(1000,): "one", (0, 1000): "one and a root"}.get(tuple(l[0] for l in lines), "wide") if nobody else "wide"
+try:
+    facts["setgroups"] = open("/proc/self/setgroups").read().strip()
+except OSError as e:
+    facts["setgroups"] = word(e.errno)
+facts["write uid_map"] = opened("/proc/self/uid_map", os.O_WRONLY) if ARGS["outside"] else tried(lambda: os.write(os.open("/proc/self/uid_map", os.O_WRONLY), b"0 0 1"))
 twin("ids are read", os.getuid() in (0, 1000))
 report()

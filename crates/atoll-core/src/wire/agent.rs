@@ -42,6 +42,9 @@ pub enum Ask {
     },
     /// Signal the process that request `process` has started, and all of its group. No answer.
     Signal { process: u32, signal: i32 },
+    /// Have the shell that request `process` has started give up what it runs: SIGURG to itself, SIGINT to the rest of its
+    /// group. `again` spares the rest that had it before. `Done`, when the signals are sent.
+    Interrupt { process: u32, again: bool },
     /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
     Collect { dir: String, max_files: u32 },
     /// How many plain files are below a directory, and the names of some: `Left`.

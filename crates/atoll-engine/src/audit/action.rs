@@ -33,6 +33,8 @@ words!(
         SandboxPause = "sandbox.pause",
         SandboxResume = "sandbox.resume",
         SandboxExtend = "sandbox.extend",
+        SnapshotCreate = "snapshot.create",
+        SnapshotRemove = "snapshot.remove",
         Execute = "execute",
         ContextCreate = "context.create",
         ContextRestart = "context.restart",

@@ -3,7 +3,7 @@
 use super::entry::Closing;
 use super::log::Prepared;
 use super::record::{Closed, Secrets};
-use crate::jail::lock;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,7 +13,7 @@ use super::lock::{Held, Lock};
 use super::moment::Moment;
 use super::record::{Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
-use crate::jail::lock;
+use crate::lock::lock;
 use atoll_guard::redact::Redactor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};

@@ -49,6 +49,7 @@ fn activity(action: Action) -> u64 {
         | Action::ContextCreate
         | Action::KeyCreate
         | Action::TemplateBuild
+        | Action::SnapshotCreate
         | Action::ApprovalAsk => 1,
         Action::FileRead | Action::FileList | Action::FileWatch | Action::FilesCollect | Action::CommandAttach => 2,
         Action::FileWrite
@@ -58,7 +59,7 @@ fn activity(action: Action) -> u64 {
         | Action::SandboxExtend
         | Action::ContextRestart
         | Action::ApprovalAnswer => 3,
-        Action::SandboxEnd | Action::ContextRemove | Action::KeyRevoke => 4,
+        Action::SandboxEnd | Action::ContextRemove | Action::KeyRevoke | Action::SnapshotRemove => 4,
         Action::Execute | Action::Command | Action::CommandSignal | Action::Port => 99,
     }
 }

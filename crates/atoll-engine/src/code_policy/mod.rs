@@ -4,6 +4,7 @@
 //! hides well enough passes it, and meets the jail. Called for every execution by [`crate::gate`], and by `atoll policy check`.
 
 mod javascript;
+mod needs;
 mod position;
 mod python;
 mod report;
@@ -12,6 +13,7 @@ mod shell;
 mod text;
 mod tree;
 
+pub use needs::{Needs, PLAIN_MODULES, needs};
 pub use rule::Rule;
 
 use crate::policy::CodePolicy;

@@ -10,6 +10,7 @@ mod ticket;
 mod upload;
 mod visits;
 
+pub(crate) use sandbox::AboutSnapshot;
 pub use sandbox::Sandbox;
 pub use ticket::Ticket;
 pub use upload::Upload;

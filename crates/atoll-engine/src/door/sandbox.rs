@@ -17,10 +17,11 @@ use crate::policy::Policy;
 use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
 use crate::session::{Refused, SessionError};
 use crate::share::Room;
+use crate::snapshot::{Draft, Snapshot, SnapshotError, Snapshots};
 use atoll_core::dry_run::DryRun;
 use atoll_core::execution::{Execution, OutputFile};
 use atoll_core::wire::agent::{Entry, ListBound};
-use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId};
+use atoll_core::{ContextId, EndReason, ExecutionId, Language, Limits, SandboxId, Tier};
 use atoll_guard::redact::Secrets;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -62,6 +63,19 @@ fn end_of(reason: EndReason) -> Closing {
     }
 }
 
+fn millis() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What a snapshot is told of its sandbox by who keeps it.
+pub(crate) struct AboutSnapshot {
+    pub(crate) tenant: String,
+    pub(crate) template: String,
+    pub(crate) name: Option<String>,
+    pub(crate) passing: bool,
+}
+
 fn done<T>(_: &T) -> Closing {
     Closing::of(Ending::Ok)
 }
@@ -96,6 +110,10 @@ impl Sandbox {
 
     pub fn id(&self) -> &SandboxId {
         self.inner.walled.id()
+    }
+
+    pub fn tier(&self) -> Tier {
+        self.inner.walled.tier()
     }
 
     pub fn origin(&self) -> Origin {
@@ -178,7 +196,7 @@ impl Sandbox {
     /// What the code of a dry run has tried, and its saved files against the inputs; `None` for others. Looking at it is no
     /// dispatch.
     pub async fn dry_run(&self, files: &[OutputFile], inputs: &[Input]) -> Option<DryRun> {
-        let attempts = self.inner.walled.jail.watch.as_ref()?.attempts();
+        let attempts = self.inner.walled.bare.attempts()?;
         Some(crate::dry_run::told(attempts, files, inputs, self.inner.walled.hides()).await)
     }
 
@@ -217,14 +235,14 @@ impl Sandbox {
 
     /// Throws the state away; the name stays.
     pub async fn restart_context(&self, id: &ContextId) -> Result<(), EngineError> {
-        let work = self.inner.walled.contexts().restart(id);
+        let work = self.inner.walled.restart_context(id);
         self.door
             .dispatch(self.opening(Action::ContextRestart), work, done)
             .await
     }
 
     pub async fn remove_context(&self, id: &ContextId) -> Result<(), EngineError> {
-        let work = self.inner.walled.contexts().remove(id);
+        let work = self.inner.walled.remove_context(id);
         self.door
             .dispatch(self.opening(Action::ContextRemove), work, done)
             .await
@@ -265,7 +283,7 @@ impl Sandbox {
         let mut opening = self.opening(Action::CommandSignal);
         let pid = command.info.pid;
         opening.command = vec!["kill".to_owned(), format!("-{signal}"), pid.to_string()];
-        let work = async { Ok(command.signal(signal)) };
+        let work = async { Ok(command.signal(signal).await) };
         self.door.dispatch(opening, work, done).await
     }
 
@@ -400,6 +418,51 @@ impl Sandbox {
 
     pub(crate) fn why_lost(&self) -> EndReason {
         self.inner.walled.why_lost()
+    }
+
+    /// Saves the sandbox, which goes on, as a snapshot of the tenant that it was made for.
+    pub(crate) async fn save(
+        &self,
+        all: &Arc<Snapshots>,
+        draft: Draft,
+        about: AboutSnapshot,
+    ) -> Result<Arc<Snapshot>, EngineError> {
+        let opening = self.opening(Action::SnapshotCreate).at(draft.id.as_str());
+        let told = |snapshot: &Arc<Snapshot>| Closing {
+            reason: Some(snapshot.sha256.clone()),
+            ..Closing::of(Ending::Ok)
+        };
+        self.door.dispatch(opening, self.saved(all, draft, about), told).await
+    }
+
+    async fn saved(
+        &self,
+        all: &Arc<Snapshots>,
+        draft: Draft,
+        about: AboutSnapshot,
+    ) -> Result<Arc<Snapshot>, EngineError> {
+        let walled = &self.inner.walled;
+        let files = draft.files().map_err(SnapshotError::from)?;
+        let state = walled.save(files).await?;
+        let snapshot = Snapshot {
+            id: draft.id.clone(),
+            tenant: about.tenant,
+            name: about.name,
+            sandbox: walled.id().clone(),
+            template: about.template,
+            tier: walled.tier(),
+            created_ms: millis(),
+            bytes: 0,
+            limits: *walled.limits(),
+            passing: about.passing,
+            env: walled.env.clone(),
+            saves_for: walled.saves_for.clone().unwrap_or_default(),
+            state,
+            sha256: String::new(),
+        };
+        let all = Arc::clone(all);
+        let finished = tokio::task::spawn_blocking(move || all.finish(draft, snapshot)).await;
+        Ok(finished.map_err(|_| EngineError::Interrupted)??)
     }
 
     /// Stops every process where it is, or lets all go on. Memory and files stay as they are.

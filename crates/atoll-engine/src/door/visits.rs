@@ -6,7 +6,7 @@
 use super::{Door, Ticket};
 use crate::audit::{Action, Actor, Closing, Ending, Traffic};
 use crate::engine::EngineError;
-use crate::jail::lock;
+use crate::lock::lock;
 use atoll_core::SandboxId;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,9 +2,9 @@
 
 use super::{Decision, Judged, Refusal};
 use crate::audit::{Actor, Digest};
+use crate::backend::TierError;
 use crate::control::Control;
 use crate::engine::EngineError;
-use crate::jail::JailError;
 use crate::policy::Policy;
 use crate::sandbox::Walled;
 use atoll_core::{ExecutionId, Finding, Language, Limits, Outcome, SandboxId};
@@ -124,7 +124,7 @@ impl Walled {
         let answer = tokio::select! {
             answer = asking => answer?,
             () = interrupted => return Err(EngineError::Interrupted),
-            () = self.ended() => return Err(JailError::Over.into()),
+            () = self.ended() => return Err(TierError::Over.into()),
         };
         let (refusal, approver) = match answer {
             Answer::Approved { by } => (None, Some(by)),

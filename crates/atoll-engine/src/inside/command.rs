@@ -1,12 +1,13 @@
 //! One command or terminal as its callers see it: its output as events, its input, its end.
 
 use super::commands::{CommandSpec, Newcomers};
+use crate::backend::{Agent, TierError};
 use crate::engine::EngineError;
-use crate::jail::JailError;
-use atoll_core::wire::agent::TerminalSize;
+use atoll_core::wire::agent::{Ask, TerminalSize};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
+use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -47,10 +48,29 @@ impl Listener {
     }
 }
 
+/// How a signal gets to a command: to itself by its pidfd, or where that does not cross the wall, to its group by the agent.
+#[derive(Debug)]
+pub(super) enum Reach {
+    Pidfd(OwnedFd),
+    Agent { agent: Arc<Agent>, process: u32 },
+}
+
+impl Reach {
+    async fn signal(&self, signal: Signal) -> bool {
+        match self {
+            Self::Pidfd(pidfd) => pidfd_send_signal(pidfd, signal).is_ok(),
+            Self::Agent { agent, process } => {
+                let (process, signal) = (*process, signal.as_raw());
+                agent.tell(Ask::Signal { process, signal }).await.is_ok()
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Command {
     pub info: CommandInfo,
-    pidfd: OwnedFd,
+    reach: Reach,
     stdin: Mutex<Option<AsyncFd<OwnedFd>>>,
     newcomers: mpsc::Sender<mpsc::Sender<CommandEvent>>,
     end: watch::Sender<Option<CommandEnd>>,
@@ -60,13 +80,13 @@ impl Command {
     pub(super) fn new(
         pid: u32,
         spec: CommandSpec,
-        pidfd: OwnedFd,
+        reach: Reach,
         stdin: Option<OwnedFd>,
-    ) -> Result<(Self, Listener, Newcomers), JailError> {
+    ) -> Result<(Self, Listener, Newcomers), TierError> {
         let (newcomers, listeners) = mpsc::channel(NEWCOMERS);
         let command = Self {
             info: CommandInfo { pid, spec },
-            pidfd,
+            reach,
             stdin: Mutex::new(stdin.map(watch_fd).transpose()?),
             newcomers,
             end: watch::Sender::new(None),
@@ -99,10 +119,12 @@ impl Command {
         self.end.send_replace(Some(end));
     }
 
-    /// Only the command itself; `false` if it is gone already.
-    pub fn signal(&self, signal: i32) -> bool {
-        let signal = Signal::from_named_raw(signal);
-        signal.is_some_and(|signal| pidfd_send_signal(&self.pidfd, signal).is_ok())
+    /// `false` if it is gone already.
+    pub async fn signal(&self, signal: i32) -> bool {
+        match Signal::from_named_raw(signal) {
+            Some(signal) if self.end().is_none() => self.reach.signal(signal).await,
+            _ => false,
+        }
     }
 
     /// Writes to its standard input or terminal. `false` if it has none, or reads no more.
@@ -110,7 +132,7 @@ impl Command {
         let stdin = self.stdin.lock().await;
         let Some(stdin) = stdin.as_ref() else { return Ok(false) };
         while !bytes.is_empty() {
-            let mut guard = stdin.writable().await.map_err(JailError::Start)?;
+            let mut guard = stdin.writable().await.map_err(TierError::Start)?;
             match rustix::io::write(stdin.get_ref(), bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(Errno::AGAIN) => guard.clear_ready(),
@@ -138,6 +160,6 @@ impl Command {
     }
 }
 
-fn watch_fd(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, JailError> {
-    crate::jail::watch(fd)
+fn watch_fd(fd: OwnedFd) -> Result<AsyncFd<OwnedFd>, TierError> {
+    crate::backend::watch(fd)
 }

@@ -1,13 +1,14 @@
 //! The commands of a sandbox: started, found by their number, forgotten a while after their end.
 
-use super::command::{Command, Listener};
+use super::command::{Command, Listener, Reach};
 use super::pump::{Sources, pump};
+use crate::backend::{TierError, null, pipe, watch};
 use crate::engine::EngineError;
-use crate::jail::{JailError, lock, null, pipe, watch};
+use crate::lock::lock;
 use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, TerminalSize};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -76,7 +77,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn make(spec: &CommandSpec) -> Result<Self, JailError> {
+    fn make(spec: &CommandSpec) -> Result<Self, TierError> {
         if spec.terminal.is_some() {
             let (theirs, stdin, sources) = (Vec::new(), None, Sources::default());
             return Ok(Self { theirs, stdin, sources });
@@ -113,32 +114,40 @@ impl Walled {
             terminal: spec.terminal,
         };
         let fds: Vec<BorrowedFd<'_>> = ends.theirs.iter().map(AsFd::as_fd).collect();
-        let mut asked = self.jail.agent.ask(ask, &fds).await?;
+        let mut asked = self.bare.agent.ask(ask, &fds).await?;
         drop(ends.theirs);
         let (Answer::Spawned { pid }, fds) = asked.next().await? else {
-            return Err(JailError::Agent.into());
+            return Err(TierError::Agent.into());
         };
-        let mut fds = fds.into_iter();
-        let pidfd = fds.next().ok_or(JailError::Agent)?;
+        let mut fds = VecDeque::from(fds);
         let (stdin, sources) = match spec.terminal {
             None => (ends.stdin, ends.sources),
-            Some(_) => terminal(fds.next().ok_or(JailError::Agent)?)?,
+            Some(_) => terminal(fds.pop_back().ok_or(TierError::Agent)?)?,
         };
+        let reach = self.reach(fds.pop_front(), asked.request);
         let sources = match self.hides() {
             Some(hides) => sources.hiding(&hides),
             None => sources,
         };
-        let (command, listener, listeners) = Command::new(pid, self.told(spec), pidfd, stdin)?;
+        let (command, listener, listeners) = Command::new(pid, self.told(spec), reach, stdin)?;
         let command = Arc::new(command);
         self.commands.keep(Arc::clone(&command));
         tokio::spawn(pump(Arc::clone(&command), asked, sources, listeners));
         Ok((command, listener))
     }
+
+    fn reach(&self, pidfd: Option<OwnedFd>, process: u32) -> Reach {
+        let by_agent = || Reach::Agent {
+            agent: Arc::clone(&self.bare.agent),
+            process,
+        };
+        pidfd.map_or_else(by_agent, Reach::Pidfd)
+    }
 }
 
 /// A terminal's other end is read and written by us.
-fn terminal(master: OwnedFd) -> Result<(Option<OwnedFd>, Sources), JailError> {
-    let writer = master.try_clone().map_err(JailError::Start)?;
+fn terminal(master: OwnedFd) -> Result<(Option<OwnedFd>, Sources), TierError> {
+    let writer = master.try_clone().map_err(TierError::Start)?;
     Ok((Some(writer), Sources::of_terminal(watch(master)?)))
 }
 

@@ -1,8 +1,8 @@
 //! Files of a sandbox, by way of its agent.
 
 use super::upload::RawUpload;
+use crate::backend::{Asked, TierError};
 use crate::engine::EngineError;
-use crate::jail::{Asked, JailError};
 use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, Change, Entry, ListBound, MAX_MESSAGE_BYTES, Refusal};
 use rustix::fd::OwnedFd;
@@ -59,9 +59,9 @@ impl Walled {
     }
 
     pub(crate) async fn remove(&self, path: &str) -> Result<(), EngineError> {
-        match self.jail.agent.ask_once(Ask::Remove { path: path.into() }).await? {
+        match self.bare.agent.ask_once(Ask::Remove { path: path.into() }).await? {
             (Answer::Done, _) => Ok(()),
-            _ => Err(JailError::Agent.into()),
+            _ => Err(TierError::Agent.into()),
         }
     }
 
@@ -79,16 +79,16 @@ impl Walled {
             after,
             most,
         };
-        let mut asked = self.jail.agent.ask(ask, &[]).await?;
+        let mut asked = self.bare.agent.ask(ask, &[]).await?;
         let (mut all, mut sum) = (Vec::new(), 0);
         loop {
             let ((Answer::Entries { entries, last, next }, _), bytes) = asked.next_long().await? else {
-                return Err(JailError::Agent.into());
+                return Err(TierError::Agent.into());
             };
             // An agent that says more than it was asked for is none of ours.
             sum += bytes;
             if sum > longest(most) {
-                return Err(JailError::Agent.into());
+                return Err(TierError::Agent.into());
             }
             all.extend(entries);
             if last {
@@ -102,9 +102,12 @@ impl Walled {
     }
 
     pub(crate) async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
-        match self.jail.agent.ask_once(Ask::Read { path: path.into() }).await? {
-            (Answer::File { path, .. }, fds) => open_file(path, fds),
-            _ => Err(JailError::Agent.into()),
+        match self.bare.agent.ask_once(Ask::Read { path: path.into() }).await? {
+            (Answer::File { path, size }, fds) => {
+                let fd = fds.into_iter().next().ok_or(TierError::Agent)?;
+                open_file(path, self.bare.plain(fd, size).await?)
+            }
+            _ => Err(TierError::Agent.into()),
         }
     }
 
@@ -114,36 +117,36 @@ impl Walled {
         path: &str,
         metadata: BTreeMap<String, String>,
     ) -> Result<RawUpload<'_>, EngineError> {
-        Ok(RawUpload::begin(&self.jail.agent, path, metadata).await?)
+        Ok(RawUpload::begin(&self.bare.agent, path, metadata).await?)
     }
 
     pub(crate) async fn watch(&self, path: &str, recursive: bool) -> Result<Watch, EngineError> {
         let path = path.into();
-        let mut asked = self.jail.agent.ask(Ask::Watch { path, recursive }, &[]).await?;
+        let mut asked = self.bare.agent.ask(Ask::Watch { path, recursive }, &[]).await?;
         match asked.next().await? {
             (Answer::Watching, _) => Ok(Watch { asked }),
-            _ => Err(JailError::Agent.into()),
+            _ => Err(TierError::Agent.into()),
         }
     }
 
     /// The agent forgets a watch. Without this it would go on until the sandbox ends.
     pub(crate) async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
         let watch = watch.asked.request;
-        Ok(self.jail.agent.tell(Ask::Unwatch { watch }).await?)
+        Ok(self.bare.agent.tell(Ask::Unwatch { watch }).await?)
     }
 
     /// Connects to a server inside, on the sandbox's own loopback.
     pub(crate) async fn connect(&self, port: u16) -> Result<TcpStream, EngineError> {
-        match self.jail.agent.ask_once(Ask::Connect { port }).await? {
-            (Answer::Connected, fds) => Ok(stream(fds)?),
-            _ => Err(JailError::Agent.into()),
+        match self.bare.agent.ask_once(Ask::Connect { port }).await? {
+            (Answer::Connected, fds) => Ok(stream(fds, self.bare.is_carried())?),
+            _ => Err(TierError::Agent.into()),
         }
     }
 
     async fn entry(&self, ask: Ask) -> Result<Entry, EngineError> {
-        match self.jail.agent.ask_once(ask).await? {
+        match self.bare.agent.ask_once(ask).await? {
             (Answer::Entry { entry }, _) => Ok(entry),
-            _ => Err(JailError::Agent.into()),
+            _ => Err(TierError::Agent.into()),
         }
     }
 }
@@ -154,13 +157,12 @@ fn longest(most: ListBound) -> usize {
 }
 
 /// The descriptor came from behind the wall: what it is gets asked of the kernel.
-fn open_file(path: String, fds: Vec<OwnedFd>) -> Result<OpenFile, EngineError> {
-    let fd = fds.into_iter().next().ok_or(JailError::Agent)?;
-    let stat = rustix::fs::fstat(&fd).map_err(|errno| JailError::Start(errno.into()))?;
+fn open_file(path: String, fd: OwnedFd) -> Result<OpenFile, EngineError> {
+    let stat = rustix::fs::fstat(&fd).map_err(|errno| TierError::Start(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         let message = format!("`{path}` is not a plain file");
         let why = Refusal::NotAFile;
-        return Err(JailError::Refused { why, message }.into());
+        return Err(TierError::Refused { why, message }.into());
     }
     Ok(OpenFile {
         file: fd.into(),
@@ -169,14 +171,16 @@ fn open_file(path: String, fds: Vec<OwnedFd>) -> Result<OpenFile, EngineError> {
     })
 }
 
-fn stream(fds: Vec<OwnedFd>) -> Result<TcpStream, JailError> {
+/// A connection inside. Where bytes only pass the wall, what comes here is a local socket that has its bytes.
+fn stream(fds: Vec<OwnedFd>, is_carried: bool) -> Result<TcpStream, TierError> {
     use rustix::net::AddressFamily;
-    let fd = fds.into_iter().next().ok_or(JailError::Agent)?;
+    let fd = fds.into_iter().next().ok_or(TierError::Agent)?;
     match rustix::net::sockopt::socket_domain(&fd) {
         Ok(AddressFamily::INET | AddressFamily::INET6) => {}
-        _ => return Err(JailError::Agent),
+        Ok(AddressFamily::UNIX) if is_carried => {}
+        _ => return Err(TierError::Agent),
     }
     let stream = std::net::TcpStream::from(fd);
-    stream.set_nonblocking(true).map_err(JailError::Start)?;
-    TcpStream::from_std(stream).map_err(JailError::Start)
+    stream.set_nonblocking(true).map_err(TierError::Start)?;
+    TcpStream::from_std(stream).map_err(TierError::Start)
 }

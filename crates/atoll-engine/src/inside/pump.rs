@@ -2,7 +2,7 @@
 
 use super::command::{Command, CommandEnd, CommandEvent};
 use super::commands::Newcomers;
-use crate::jail::{Asked, read_piece};
+use crate::backend::{Asked, read_piece};
 use atoll_core::wire::agent::Answer;
 use atoll_guard::redact::{Redactor, Stream};
 use rustix::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! A file on its way into a sandbox: bytes through a pipe to the agent, which writes them with the user's rights.
 
+use crate::backend::{Agent, Asked, TierError, pipe, watch};
 use crate::engine::EngineError;
-use crate::jail::{Agent, Asked, JailError, pipe, watch};
 use atoll_core::wire::agent::{Answer, Ask, Entry};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ impl<'a> RawUpload<'a> {
         agent: &'a Agent,
         path: &str,
         metadata: BTreeMap<String, String>,
-    ) -> Result<Self, JailError> {
+    ) -> Result<Self, TierError> {
         let (theirs, ours) = pipe()?;
         // A smaller pipe is slower, not wrong.
         rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES).ok();
@@ -36,12 +36,12 @@ impl<'a> RawUpload<'a> {
     /// Hands over the next bytes. An agent that has given up is told of by [`RawUpload::commit`].
     pub(crate) async fn push(&mut self, mut bytes: &[u8]) -> Result<(), EngineError> {
         while let (Some(pipe), false) = (&self.pipe, bytes.is_empty()) {
-            let mut guard = pipe.writable().await.map_err(JailError::Start)?;
+            let mut guard = pipe.writable().await.map_err(TierError::Start)?;
             match rustix::io::write(pipe.get_ref(), bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(Errno::AGAIN) => guard.clear_ready(),
                 Err(Errno::PIPE) => self.pipe = None,
-                Err(errno) => return Err(JailError::Start(errno.into()).into()),
+                Err(errno) => return Err(TierError::Start(errno.into()).into()),
             }
         }
         Ok(())
@@ -59,7 +59,7 @@ impl<'a> RawUpload<'a> {
         self.agent.tell(Ask::Commit { write }).await?;
         match self.asked.next().await? {
             (Answer::Entry { entry }, _) => Ok(entry),
-            _ => Err(JailError::Agent.into()),
+            _ => Err(TierError::Agent.into()),
         }
     }
 

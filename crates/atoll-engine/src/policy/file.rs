@@ -1,7 +1,8 @@
 //! A policy as it is written: TOML. What is absent comes from the policy that it inherits; unknown words are refused.
 
-use super::PolicyError;
 use super::code::CodePolicy;
+use super::tiers::TierPolicy;
+use super::{Parts, PolicyError};
 use atoll_core::Verdict;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,8 @@ pub(super) struct PolicyFile {
     pub(super) code: CodePart,
     #[serde(default)]
     egress: EgressPart,
+    #[serde(default)]
+    tiers: TierPolicy,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -72,8 +75,13 @@ impl PolicyFile {
     }
 
     /// Changes what it inherits.
-    pub(super) fn apply(self, code: &mut CodePolicy) -> Result<(), PolicyError> {
-        let part = self.code;
+    pub(super) fn apply(self, (mut code, tiers): Parts) -> Result<Parts, PolicyError> {
+        let tiers = self.tiers.over(tiers)?;
+        Self::apply_code(self.code, &mut code)?;
+        Ok((code, tiers))
+    }
+
+    fn apply_code(part: CodePart, code: &mut CodePolicy) -> Result<(), PolicyError> {
         if let Some(verdict) = part.default {
             code.set_all(verdict);
         }

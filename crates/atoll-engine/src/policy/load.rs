@@ -2,7 +2,8 @@
 
 use super::code::CodePolicy;
 use super::file::PolicyFile;
-use super::{Policy, PolicyError};
+use super::tiers::TierPolicy;
+use super::{Parts, Policy, PolicyError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,8 @@ const INLINE: &str = "inline";
 /// By a shipped name, else by the path of a file.
 pub fn load(name: &str) -> Result<Policy, PolicyError> {
     let source = Source::of(name, None)?;
-    let (description, code) = resolve(&source, &mut Vec::new())?;
-    Ok(Policy::new(name.to_owned(), description, code))
+    let (description, parts) = resolve(&source, &mut Vec::new())?;
+    Ok(Policy::new(name.to_owned(), description, parts))
 }
 
 /// One that somebody sends as an object: it inherits shipped policies only, and no file is looked at.
@@ -36,13 +37,13 @@ pub fn inline(object: &serde_json::Value) -> Result<Policy, PolicyError> {
         return Err(within(PolicyError::TooMuch(MOST_INLINE_BYTES)));
     }
     let file = PolicyFile::of_object(object).map_err(within)?;
-    let (description, code) = apply(file, |parent| {
+    let (description, parts) = apply(file, |parent| {
         let known = SHIPPED.iter().find(|(name, _)| *name == parent);
         let (name, text) = known.ok_or_else(|| PolicyError::Unknown(parent.to_owned()))?;
         Ok(resolve(&Source::Shipped(name, text), &mut Vec::new())?.1)
     })
     .map_err(within)?;
-    Ok(Policy::new(INLINE.to_owned(), description, code))
+    Ok(Policy::new(INLINE.to_owned(), description, parts))
 }
 
 /// One that is part of this program.
@@ -51,7 +52,7 @@ pub(super) fn shipped(name: &str) -> Policy {
     load(name).unwrap_or_else(|_| {
         let mut code = CodePolicy::bare();
         code.set_all(atoll_core::Verdict::Deny);
-        Policy::new(name.to_owned(), None, code)
+        Policy::new(name.to_owned(), None, (code, TierPolicy::default()))
     })
 }
 
@@ -117,7 +118,7 @@ fn read(path: &Path) -> Result<String, PolicyError> {
     }
 }
 
-fn resolve(source: &Source, seen: &mut Vec<Source>) -> Result<(Option<String>, CodePolicy), PolicyError> {
+fn resolve(source: &Source, seen: &mut Vec<Source>) -> Result<(Option<String>, Parts), PolicyError> {
     if seen.contains(source) {
         return Err(PolicyError::Cycle(source.name()));
     }
@@ -141,14 +142,13 @@ fn resolve(source: &Source, seen: &mut Vec<Source>) -> Result<(Option<String>, C
 /// What a file says over what it inherits.
 fn apply(
     file: PolicyFile,
-    inherit: impl FnOnce(&str) -> Result<CodePolicy, PolicyError>,
-) -> Result<(Option<String>, CodePolicy), PolicyError> {
-    let mut code = match &file.inherit {
+    inherit: impl FnOnce(&str) -> Result<Parts, PolicyError>,
+) -> Result<(Option<String>, Parts), PolicyError> {
+    let inherited = match &file.inherit {
         Some(parent) => inherit(parent)?,
         None if file.code.default.is_none() => return Err(PolicyError::NoDefault),
-        None => CodePolicy::bare(),
+        None => (CodePolicy::bare(), TierPolicy::default()),
     };
     let description = file.description.clone();
-    file.apply(&mut code)?;
-    Ok((description, code))
+    Ok((description, file.apply(inherited)?))
 }

@@ -1,16 +1,21 @@
-//! Policies: what code may say. Read from TOML, inherited, resolved, with a digest; four are shipped.
+//! Policies: what code may say, and behind which wall it must run. Read from TOML, inherited, resolved, with a digest; four are shipped.
 //!
 //! A policy is data. What it makes of a piece of code says [`crate::code_policy`].
 
 mod code;
 mod file;
 mod load;
+mod tiers;
 
 pub use code::{CodeLimits, CodePolicy};
 pub use load::{SHIPPED, inline, load};
+pub use tiers::TierPolicy;
 
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
+
+/// What a policy decides.
+type Parts = (CodePolicy, TierPolicy);
 
 /// A resolved policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,7 @@ pub struct Policy {
     pub name: String,
     pub description: Option<String>,
     pub code: CodePolicy,
+    pub tiers: TierPolicy,
     digest: String,
 }
 
@@ -60,17 +66,20 @@ pub enum PolicyError {
     Limit { name: &'static str, asked: u64, most: u64 },
     #[error("it inherits nothing and has no `code.default`, so rules are left without a verdict")]
     NoDefault,
+    #[error("a floor is one of wasm, jail, container, gvisor, microvm, not auto")]
+    Floor,
     #[error("`egress.allow` names `{0}`, and a sandbox has no network yet; leave it empty")]
     Network(String),
 }
 
 impl Policy {
-    fn new(name: String, description: Option<String>, code: CodePolicy) -> Self {
-        let digest = digest(&code);
+    fn new(name: String, description: Option<String>, (code, tiers): Parts) -> Self {
+        let digest = digest(&code, &tiers);
         Self {
             name,
             description,
             code,
+            tiers,
             digest,
         }
     }
@@ -101,6 +110,7 @@ impl Policy {
         serde_json::json!({
             "description": self.description,
             "code": {"default": "deny", "rules": rules, "modules": modules, "write": write, "limits": limits},
+            "tiers": self.tiers,
         })
     }
 
@@ -116,18 +126,19 @@ impl Policy {
             true => self.name.clone(),
             false => format!("{}+{}", self.name, call.name),
         };
-        Self::new(name, call.description.clone(), self.code.tighten(&call.code))
+        let both = (self.code.tighten(&call.code), self.tiers.tighten(&call.tiers));
+        Self::new(name, call.description.clone(), both)
     }
 }
 
-/// Every map in it is sorted, so equal policies have equal text.
 /// What no host may be reached by. Every policy has it: a sandbox has no network yet.
 fn no_host() -> serde_json::Value {
     serde_json::json!({"allow": []})
 }
 
-fn digest(code: &CodePolicy) -> String {
-    digest_of(&serde_json::json!({"code": code, "egress": no_host()}))
+/// Every map in it is sorted, so equal policies have equal text.
+fn digest(code: &CodePolicy, tiers: &TierPolicy) -> String {
+    digest_of(&serde_json::json!({"code": code, "egress": no_host(), "tiers": tiers}))
 }
 
 fn digest_of(value: &serde_json::Value) -> String {

@@ -2,10 +2,11 @@
 
 mod size;
 
+use crate::backend::{BareSandbox, Inspected};
 use crate::door::{Door, Sandbox};
 use crate::engine::{Engine, EngineError};
 use crate::environment::with_secrets;
-use crate::jail::{Inspected, JailSandbox, lock};
+use crate::lock::lock;
 use crate::sandbox::{SandboxSpec, Walled};
 use atoll_core::{Language, Limits};
 use size::{Demand, target};
@@ -29,7 +30,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A sandbox that has run no user code.
 #[derive(Debug)]
 struct Prepared {
-    jail: JailSandbox,
+    bare: BareSandbox,
     python: Inspected,
 }
 
@@ -53,6 +54,11 @@ impl Pool {
     /// Fills up to the least size, and again whenever one was taken. Prepared ones have the limits `limits`.
     pub async fn start(engine: Arc<Engine>, size: PoolSize, limits: Limits) -> Result<Self, EngineError> {
         engine.ready().await?;
+        // What is prepared is a Python context; where there is none, sandboxes are made when they are asked for.
+        let size = match engine.programs().of(Language::Python) {
+            Ok(_) => size,
+            Err(_) => PoolSize::exactly(0),
+        };
         let shared = Arc::new(Shared {
             engine,
             limits,
@@ -74,17 +80,17 @@ impl Pool {
         let engine = &self.shared.engine;
         let door = Door::new(engine.audit.clone(), spec.by.clone());
         let wish = spec.clone();
-        door.create(&engine.template.digest, &wish, self.take_or_make(spec))
-            .await
+        door.create(&engine.digest, &wish, self.take_or_make(spec)).await
     }
 
     async fn take_or_make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
         with_secrets(&spec.env, &spec.secrets)?;
         let engine = &self.shared.engine;
         match self.take(&spec) {
-            Some(one) => Walled::claim(engine, one.jail, one.python, spec).await,
+            Some(one) => Walled::claim(engine, one.bare, one.python, spec).await,
             None => {
-                let start = Some(Language::Python);
+                let has_python = engine.programs().of(Language::Python).is_ok();
+                let start = has_python.then_some(Language::Python);
                 engine.make(SandboxSpec { start, ..spec }).await
             }
         }
@@ -104,7 +110,7 @@ impl Pool {
         let taken = loop {
             match lock(&self.shared.ready).pop_front() {
                 // One that was lost while it waited is no loss for who asks.
-                Some(one) if one.jail.has_ended() => {}
+                Some(one) if one.bare.has_ended() => {}
                 taken => break taken,
             }
         };
@@ -176,15 +182,19 @@ async fn until_calm(shared: &Shared) -> bool {
 /// One more. To touch its pages ahead takes as long as its first result would: not while others wait for the machine.
 async fn prepare(shared: &Shared, touched: bool) -> Result<Prepared, EngineError> {
     let engine = &shared.engine;
-    let (jail, python) = engine.prepare(shared.limits).await?;
+    let (bare, python) = engine.prepare(shared.limits).await?;
     let mut python = match python {
         Some(python) => python,
-        None => jail.start_python().await?,
+        None => bare.start_python().await?,
     };
-    if let Some(touch) = engine.template().touch.as_ref().filter(|_| touched) {
+    if let Some(touch) = engine
+        .template()
+        .and_then(|template| template.touch.as_ref())
+        .filter(|_| touched)
+    {
         python.0.warm(touch).await?;
     }
-    Ok(Prepared { jail, python })
+    Ok(Prepared { bare, python })
 }
 
 /// Memory that the host could give, in bytes; unknown means plenty.

@@ -1,6 +1,6 @@
 //! What happened to a sandbox, numbered: for those who follow it, and for those who come back after a break.
 
-use crate::jail::lock;
+use crate::lock::lock;
 use atoll_core::{EndReason, ExecutionId, Outcome};
 use serde::Serialize;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Places that a sandbox takes up, given back before anybody hears that it is gone: who waited for its end has room again.
 
-use crate::jail::lock;
+use crate::lock::lock;
 use std::sync::Mutex;
 
 pub(super) struct Held(Mutex<Option<Vec<Box<dyn Send>>>>);

@@ -11,17 +11,18 @@ mod state;
 use crate::audit::Actor;
 use crate::contexts::ContextInfo;
 use crate::control::Control;
-use crate::door::Sandbox;
+use crate::door::{AboutSnapshot, Sandbox};
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::hint::Refusals;
 use crate::inside::{Commands, Watch};
-use crate::jail::lock;
+use crate::lock::lock;
 use crate::lost;
 use crate::policy::Policy;
 use crate::sandbox::{Origin, Request};
+use crate::snapshot::{Snapshot, Snapshots};
 use atoll_core::execution::{Execution, Hint};
-use atoll_core::{EndReason, ExecutionId, Limits, Outcome, SandboxId};
+use atoll_core::{EndReason, ExecutionId, Limits, Outcome, SandboxId, Tier};
 use clock::Clock;
 use cpu::Cpu;
 use held::Held;
@@ -101,6 +102,10 @@ impl Drop for LongUse {
 }
 
 impl Session {
+    pub fn tier(&self) -> Tier {
+        self.sandbox.tier()
+    }
+
     /// Begins a life and the task that watches over it.
     pub fn start(sandbox: Sandbox, template: String, spec: LifeSpec) -> Arc<Self> {
         let created = SystemTime::now();
@@ -320,6 +325,32 @@ impl Session {
         self.events.add(Happening::Extended);
         self.changed.notify_one();
         Ok(())
+    }
+
+    /// Saves the sandbox, which goes on: between executions, so it waits for those that run. Done to its end, whoever waits
+    /// for it: half of it would be a sandbox that stands still.
+    pub(crate) async fn save(
+        self: &Arc<Self>,
+        by: &Actor,
+        all: &Arc<Snapshots>,
+        (name, passing): (Option<String>, bool),
+    ) -> Result<Arc<Snapshot>, SessionError> {
+        let using = self.begin_long_use()?;
+        let draft = all.begin(&self.spec.owner).map_err(EngineError::from)?;
+        let about = AboutSnapshot {
+            tenant: self.spec.owner.clone(),
+            template: self.template.clone(),
+            name,
+            passing,
+        };
+        let (sandbox, all) = (self.by(by), Arc::clone(all));
+        let work = async move {
+            let saved = sandbox.save(&all, draft, about).await;
+            drop(using);
+            saved
+        };
+        let saved = tokio::spawn(work).await.unwrap_or(Err(EngineError::Interrupted));
+        saved.map_err(|error| self.blame(error))
     }
 
     /// Stops every process and every clock. Done to its end, whoever waits for it.

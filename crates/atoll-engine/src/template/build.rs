@@ -3,7 +3,7 @@
 use super::compile::{self, CompileError};
 use super::digest::{self, DigestError};
 use super::fonts::{self, FontsError};
-use super::install::{self, InstallError};
+use super::install::{self, For, InstallError};
 use super::manifest::{Built, Manifest, ManifestError, PythonRecord};
 use super::meter::{Meter, TOTAL};
 use super::python::Interpreter;
@@ -112,7 +112,9 @@ pub(super) fn build(
     // 2. An empty environment, then the packages in it.
     layout.lay_out().map_err(|source| BuildError::Venv { source })?;
     let meter = phase("installing packages", 15, 560);
-    install::install(workspace, places, recipe, python, &layout.site_packages(), &meter)
+    let packages = (recipe.lock.as_str(), recipe.package_count());
+    let wanted = For::Here(python);
+    install::install(workspace, places, packages, wanted, &layout.site_packages(), &meter)
         .map_err(|source| BuildError::Install { source })?;
     layout.move_extras().map_err(|source| BuildError::Venv { source })?;
     // 3. Byte code, before anything is imported: the imports then prove it.

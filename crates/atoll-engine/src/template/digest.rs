@@ -29,7 +29,7 @@ pub enum DigestError {
     Thread,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TreeDigest {
     /// `sha256:` and hex.
     pub(super) digest: String,
@@ -37,17 +37,38 @@ pub(super) struct TreeDigest {
     pub(super) size_bytes: u64,
 }
 
+/// Without byte code, of a tree that we have made.
 pub(super) fn digest(root: &Path, meter: &Meter<'_>) -> Result<TreeDigest, DigestError> {
+    of(root, |path| path.extension().is_none_or(|end| end != "pyc"), meter)
+}
+
+/// Of every file, where byte code came with the tree.
+pub(super) fn whole(root: &Path, meter: &Meter<'_>) -> Result<TreeDigest, DigestError> {
+    of(root, |_| true, meter)
+}
+
+/// Of several trees that belong together, each by its name.
+pub(super) fn together(trees: &[(&str, TreeDigest)]) -> TreeDigest {
+    let mut whole = Sha256::new();
+    for (name, tree) in trees {
+        whole.update(format!("{name} {}\n", tree.digest));
+    }
+    TreeDigest {
+        digest: format!("sha256:{}", hex(&whole.finalize())),
+        size_bytes: trees.iter().map(|(_, tree)| tree.size_bytes).sum(),
+    }
+}
+
+fn of(root: &Path, counts: impl Fn(&Path) -> bool, meter: &Meter<'_>) -> Result<TreeDigest, DigestError> {
     let entries = tree::walk(root).map_err(|source| DigestError::List { source })?;
     let size = |entry: &Entry| match entry.kind {
         Kind::File { size_bytes, .. } => size_bytes,
         Kind::Directory | Kind::Link { .. } => 0,
     };
     let size_bytes = entries.iter().map(size).sum();
-    let is_code = |entry: &Entry| entry.path.extension().is_some_and(|end| end == "pyc");
     let counted: Vec<Entry> = entries
         .into_iter()
-        .filter(|entry| !is_code(entry) && entry.kind != Kind::Directory)
+        .filter(|entry| counts(&entry.path) && entry.kind != Kind::Directory)
         .collect();
     let mut lines = hash_all(root, &counted, meter)?;
     lines.sort();
@@ -123,7 +144,7 @@ mod tests {
 
     fn of(root: &Path) -> TreeDigest {
         let record = Record::default();
-        digest(root, &Meter::start(&record, "reading", 0, 10)).unwrap()
+        super::digest(root, &Meter::start(&record, "reading", 0, 10)).unwrap()
     }
 
     fn sample() -> tempfile::TempDir {
@@ -158,7 +179,16 @@ mod tests {
         fs::rename(dir.path().join("f4"), dir.path().join("g4")).unwrap();
         changed("name");
         let before = of(dir.path()).digest;
+        let record = Record::default();
+        let meter = Meter::start(&record, "reading", 0, 10);
+        let all = whole(dir.path(), &meter).unwrap();
+        assert_eq!(all.digest, before);
         fs::write(dir.path().join("m.pyc"), "code").unwrap();
         assert_eq!(of(dir.path()).digest, before);
+        assert_ne!(
+            whole(dir.path(), &meter).unwrap().digest,
+            before,
+            "but in a tree that came whole it counts"
+        );
     }
 }

@@ -5,6 +5,7 @@
 const MAGIC: &[u8] = b"\x7fELF\x02\x01";
 const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
+const PT_INTERP: u64 = 3;
 const DT_STRTAB: u64 = 5;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
@@ -72,6 +73,35 @@ pub(super) fn find(bytes: &[u8], word: &[u8]) -> Option<usize> {
         }
         at += 1;
     }
+}
+
+/// This machine, in the words of the format.
+#[cfg(target_arch = "x86_64")]
+pub(super) const MACHINE: u64 = 62;
+#[cfg(target_arch = "aarch64")]
+pub(super) const MACHINE: u64 = 183;
+
+/// What a program says about itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    pub(super) machine: u64,
+    /// What loads it and its libraries; a static program has none.
+    pub(super) loader: Option<String>,
+}
+
+/// `None` if it is no program that this reader knows.
+pub(super) fn program(bytes: &[u8]) -> Option<Program> {
+    let segments = segments(bytes.starts_with(MAGIC).then_some(bytes)?).ok()?;
+    let loader = segments
+        .iter()
+        .find(|segment| segment.kind == PT_INTERP)
+        .and_then(|segment| {
+            let start = usize::try_from(segment.offset).ok()?;
+            let text = bytes.get(start..start.checked_add(usize::try_from(segment.size).ok()?)?)?;
+            Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
+        });
+    let machine = number(bytes, 18, 2).ok()?;
+    Some(Program { machine, loader })
 }
 
 /// Offsets of the library paths in the file.
@@ -205,6 +235,32 @@ mod tests {
         let mut wild = whole;
         wild[32..40].fill(0xff);
         assert_eq!(set_library_path(&mut wild, "/home", "x"), Err(ElfError::Malformed));
+    }
+
+    #[test]
+    fn a_program_tells_its_machine_and_its_loader() {
+        let bytes = std::fs::read("/bin/sh").unwrap();
+        let found = program(&bytes).unwrap();
+        assert!(found.machine == MACHINE && found.loader.unwrap().contains("ld-"));
+        assert_eq!(program(b"#!/bin/sh"), None);
+        for length in 0..bytes.len().min(2000) {
+            drop(program(&bytes[..length]));
+        }
+    }
+
+    /// Any Python can load it: it names no library and no version of one.
+    #[test]
+    fn the_zygote_library_asks_for_no_other() {
+        const DT_NEEDED: u64 = 1;
+        const DT_VERNEED: u64 = 0x6fff_fffe;
+        let segments = segments(atoll_jail::ZYGOTE_LIBRARY).unwrap();
+        let dynamic = segments.iter().find(|segment| segment.kind == PT_DYNAMIC).unwrap();
+        let tags: Vec<u64> = entries(atoll_jail::ZYGOTE_LIBRARY, dynamic)
+            .unwrap()
+            .into_iter()
+            .map(|(tag, _)| tag)
+            .collect();
+        assert!(tags.contains(&DT_STRTAB) && !tags.contains(&DT_NEEDED) && !tags.contains(&DT_VERNEED));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What can go wrong with a template, and what a user can do about it.
 
 use super::build::BuildError;
+use super::image::ImageError;
 use super::kernel::KernelError;
 use super::manifest::ManifestError;
 use super::recipe::RecipeError;
@@ -27,6 +28,14 @@ pub enum TemplateError {
         #[source]
         source: BuildError,
     },
+    #[error("cannot make template `{name}` of this image")]
+    Image {
+        name: String,
+        #[source]
+        source: Box<ImageError>,
+    },
+    #[error("template `{name}` was built from {source_name} by another version of atoll")]
+    OldImage { name: String, source_name: String },
     #[error("cannot store template `{name}`")]
     Store {
         name: String,
@@ -73,6 +82,16 @@ impl TemplateError {
         match self {
             TemplateError::Search { .. } | TemplateError::Room { .. } => true,
             TemplateError::Build { source, .. } => install(source),
+            TemplateError::Image { source, .. } => source.is_of_the_host(),
+            _ => false,
+        }
+    }
+
+    /// Whether what was asked for is wrong: no such template, or an image that cannot be used.
+    pub fn is_of_the_request(&self) -> bool {
+        match self {
+            TemplateError::Recipe { .. } => true,
+            TemplateError::Image { source, .. } => source.is_of_the_image(),
             _ => false,
         }
     }
@@ -83,6 +102,8 @@ impl TemplateError {
             TemplateError::Search { source, .. } => Some(source.hint()),
             TemplateError::Build { source, .. } => source.hint(),
             TemplateError::Room { source, .. } => source.hint(),
+            TemplateError::Image { source, .. } => source.hint(),
+            TemplateError::OldImage { .. } => Some("build it again: atoll template build NAME --from SOURCE"),
             TemplateError::Busy { .. } => Some("wait until that build is done"),
             TemplateError::InUse { .. } => Some("end that atoll first"),
             TemplateError::Recipe { .. }

@@ -3,9 +3,9 @@
 
 use super::meter::Meter;
 use super::python::{self, Interpreter};
-use super::recipe::Recipe;
 use super::search::Places;
 use super::tool::{self, Listener, ToolError};
+use super::version::Version;
 use super::workspace::Workspace;
 use fs_err as fs;
 use std::path::{Path, PathBuf};
@@ -66,23 +66,34 @@ enum Installer {
     },
 }
 
-/// Installs into the directory `to`, for `python`.
+/// What is installed for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum For<'a> {
+    /// An interpreter of this machine.
+    Here(&'a Interpreter),
+    /// A Python on glibc that is not started.
+    Elsewhere(Version),
+}
+
+/// Installs a lock of about `expected` packages into the directory `to`.
 pub(super) fn install(
     workspace: &Workspace,
     places: &Places,
-    recipe: &Recipe,
-    python: &Interpreter,
+    (lock, expected): (&str, usize),
+    wanted: For<'_>,
     to: &Path,
     meter: &Meter<'_>,
 ) -> Result<(), InstallError> {
-    let expected = recipe.package_count();
     if expected == 0 {
         return Ok(());
     }
-    let lock = workspace.scratch().join("requirements.lock");
-    fs::write(&lock, &recipe.lock).map_err(|source| InstallError::WriteLock { source })?;
-    let mut command = command(&find(places, python)?, &python.executable, to);
-    command.arg("-r").arg(&lock).env("TMPDIR", workspace.scratch());
+    let file = workspace.scratch().join("requirements.lock");
+    fs::write(&file, lock).map_err(|source| InstallError::WriteLock { source })?;
+    let mut command = match wanted {
+        For::Here(python) => command(&find(places, python)?, &python.executable, to),
+        For::Elsewhere(version) => command_elsewhere(&find_any(places)?, version, to),
+    };
+    command.arg("-r").arg(&file).env("TMPDIR", workspace.scratch());
     workspace.hold(&mut command);
     let mut watch = Watch {
         meter,
@@ -108,12 +119,16 @@ fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError
             runner: python.executable.clone(),
         });
     }
-    let other = places
-        .all()
-        .into_iter()
-        .filter(|other| other.pip)
-        .max_by_key(|other| other.version);
-    match other {
+    find_any(places)
+}
+
+/// `uv`, or the newest Python with `pip`.
+fn find_any(places: &Places) -> Result<Installer, InstallError> {
+    if let Some(program) = places.program("uv") {
+        return Ok(Installer::Uv { program });
+    }
+    let with_pip = places.all().into_iter().filter(|other| other.pip);
+    match with_pip.max_by_key(|other| other.version) {
         Some(other) => Ok(Installer::Pip {
             runner: other.executable,
         }),
@@ -122,10 +137,41 @@ fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError
 }
 
 fn command(installer: &Installer, python: &Path, to: &Path) -> Command {
-    let mut command = match installer {
-        Installer::Uv { program } => uv(program, python),
-        Installer::Pip { runner } => pip(runner, python),
+    let command = match installer {
+        Installer::Uv { program } => {
+            let mut command = uv(program);
+            command.arg("--python").arg(python);
+            command
+        }
+        Installer::Pip { runner } => pip(runner, Some(python)),
     };
+    wheels_only(command, to)
+}
+
+/// For a Python that is not there: wheels are chosen by its version, and by the oldest glibc that any Python with these
+/// packages runs on.
+fn command_elsewhere(installer: &Installer, version: Version, to: &Path) -> Command {
+    let (short, machine) = (version.short(), std::env::consts::ARCH);
+    let command = match installer {
+        Installer::Uv { program } => {
+            let mut command = uv(program);
+            command.args(["--python-version", &short, "--python-platform"]);
+            command.arg(format!("{machine}-manylinux2014"));
+            command
+        }
+        Installer::Pip { runner } => {
+            let mut command = pip(runner, None);
+            command.args(["--python-version", &short, "--implementation", "cp"]);
+            for platform in ["manylinux2014", "manylinux_2_17"] {
+                command.arg("--platform").arg(format!("{platform}_{machine}"));
+            }
+            command
+        }
+    };
+    wheels_only(command, to)
+}
+
+fn wheels_only(mut command: Command, to: &Path) -> Command {
     command
         .args(["--require-hashes", "--only-binary", ":all:", "--no-deps"])
         .arg("--target")
@@ -138,7 +184,7 @@ fn command(installer: &Installer, python: &Path, to: &Path) -> Command {
 }
 
 /// Files are copied, not linked, from the cache: their modes are changed later.
-fn uv(program: &Path, python: &Path) -> Command {
+fn uv(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.args([
         "pip",
@@ -148,14 +194,13 @@ fn uv(program: &Path, python: &Path) -> Command {
         "copy",
         "--no-python-downloads",
     ]);
-    command.arg("--python").arg(python);
     command
 }
 
-fn pip(runner: &Path, python: &Path) -> Command {
+fn pip(runner: &Path, python: Option<&Path>) -> Command {
     let mut command = Command::new(runner);
     command.args(["-I", "-u", "-m", "pip"]);
-    if runner != python {
+    if let Some(python) = python.filter(|python| runner != *python) {
         command.arg("--python").arg(python);
     }
     command.args([
@@ -255,6 +300,26 @@ mod tests {
                 "{text}"
             );
             assert!(text.contains("--python /usr/bin/python3.12"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_python_that_is_not_here_is_installed_for_by_its_version() {
+        let version: Version = "3.12.7".parse().unwrap();
+        let program = PathBuf::from("/bin/uv");
+        let uv = words(&command_elsewhere(&Installer::Uv { program }, version, Path::new("/t")));
+        assert!(uv.contains("--python-version 3.12 --python-platform"), "{uv}");
+        let runner = PathBuf::from("/usr/bin/python3");
+        let pip = words(&command_elsewhere(&Installer::Pip { runner }, version, Path::new("/t")));
+        assert!(
+            pip.contains("--python-version 3.12 --implementation cp --platform manylinux2014_"),
+            "{pip}"
+        );
+        for text in [uv, pip] {
+            assert!(
+                text.contains("--require-hashes --only-binary :all: --no-deps --target /t"),
+                "{text}"
+            );
         }
     }
 

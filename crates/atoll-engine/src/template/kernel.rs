@@ -7,7 +7,7 @@ use super::patience::Patience;
 use super::tool::{self, ToolError};
 use super::tree::{self, TreeError};
 use super::version::Version;
-use super::{INSIDE, compile, recipe, venv};
+use super::{INSIDE, compile, python, recipe, venv};
 use fs_err as fs;
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
@@ -57,10 +57,39 @@ fn write_error(source: std::io::Error) -> KernelError {
     KernelError::Write { source }
 }
 
-/// Finds the directory for this interpreter, or makes it.
+/// Finds the directory for an interpreter, or makes it.
 pub(super) fn ensure(kernels: &Path, runner: &Path, version: Version) -> Result<PathBuf, KernelError> {
+    find_or_make(kernels, Some(runner), &of_version(version))
+}
+
+/// The same for an interpreter that is not on this machine, compiled by one of the same version if there is one. Without, each
+/// start of an interpreter takes longer.
+pub(super) fn ensure_elsewhere(
+    kernels: &Path,
+    compiler: Option<&Path>,
+    version: Option<Version>,
+) -> Result<PathBuf, KernelError> {
+    if let (Some(compiler), Some(version)) = (compiler, version) {
+        let end = of_version(version);
+        let same = || python::ask(compiler).is_some_and(|found| found.version.short() == version.short());
+        if kernels.join(directory(&end)).is_dir() || same() {
+            return find_or_make(kernels, Some(compiler), &end);
+        }
+    }
+    find_or_make(kernels, None, "plain")
+}
+
+fn of_version(version: Version) -> String {
+    format!("py{}", version.short())
+}
+
+fn directory(end: &str) -> String {
     let digest = digest();
-    let path = kernels.join(format!("{}-py{}", digest.get(..12).unwrap_or(&digest), version.short()));
+    format!("{}-{end}", digest.get(..12).unwrap_or(&digest))
+}
+
+fn find_or_make(kernels: &Path, runner: Option<&Path>, end: &str) -> Result<PathBuf, KernelError> {
+    let path = kernels.join(directory(end));
     if path.is_dir() {
         return Ok(path);
     }
@@ -74,21 +103,25 @@ pub(super) fn ensure(kernels: &Path, runner: &Path, version: Version) -> Result<
     Ok(path)
 }
 
-fn make(kernels: &Path, runner: &Path, path: &Path) -> Result<(), KernelError> {
+fn make(kernels: &Path, runner: Option<&Path>, path: &Path) -> Result<(), KernelError> {
     let fresh = tempfile::Builder::new()
         .prefix(PREFIX)
         .tempdir_in(kernels)
         .map_err(write_error)?;
     write_files(fresh.path()).map_err(write_error)?;
-    let inside = format!("{INSIDE}/kernel");
-    let python = venv::isolated(runner, fresh.path());
-    let parts = [fresh.path().join("atoll_kernel")];
-    let mut command = compile::command(python, fresh.path(), &inside, &parts);
-    command.stdin(Stdio::null());
-    tool::run(command, &Patience::default(), &mut |_: &str| {}).map_err(|source| KernelError::Compile { source })?;
+    if let Some(runner) = runner {
+        compile(runner, fresh.path())?;
+    }
     tree::open_to_all(fresh.path()).map_err(|source| KernelError::Finish { source })?;
     // Renamed, so there is nothing left for the guard to remove.
     fs::rename(fresh.keep(), path).map_err(write_error)
+}
+
+fn compile(runner: &Path, root: &Path) -> Result<(), KernelError> {
+    let python = venv::isolated(runner, root);
+    let mut command = compile::command(python, root, &format!("{INSIDE}/kernel"), &[root.join("atoll_kernel")]);
+    command.stdin(Stdio::null());
+    tool::run(command, &Patience::default(), &mut |_: &str| {}).map_err(|source| KernelError::Compile { source })
 }
 
 fn write_files(root: &Path) -> std::io::Result<()> {
@@ -158,6 +191,26 @@ mod tests {
         // Now it is there, and no interpreter is started.
         let again = ensure(home.path(), Path::new("/nonexistent"), python.version).unwrap();
         assert_eq!(again, path);
+    }
+
+    #[test]
+    fn without_an_interpreter_of_its_version_it_is_laid_out_uncompiled() {
+        let home = tempfile::tempdir().unwrap();
+        let python = python::ask(Path::new("/usr/bin/python3")).unwrap();
+        let compiled = ensure_elsewhere(home.path(), Some(&python.executable), Some(python.version)).unwrap();
+        assert!(compiled.join("atoll_kernel/__pycache__").is_dir());
+        let other = Version {
+            minor: 99,
+            ..python.version
+        };
+        for (compiler, version) in [
+            (None, Some(python.version)),
+            (Some(python.executable.as_path()), Some(other)),
+            (None, None),
+        ] {
+            let plain = ensure_elsewhere(home.path(), compiler, version).unwrap();
+            assert!(plain.join("atoll_kernel/zygote.py").is_file() && !plain.join("atoll_kernel/__pycache__").exists());
+        }
     }
 
     #[test]

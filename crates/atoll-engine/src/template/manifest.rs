@@ -1,8 +1,10 @@
 //! `manifest.json` of a built template: everything that opening it needs, so that opening reads one small file.
 
-use super::Package;
+use super::programs::{ImagePrograms, Programs};
 use super::python::Interpreter;
 use super::version::Version;
+use super::{ImageInfo, Package};
+use atoll_core::Language;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,7 +47,10 @@ pub(super) struct Manifest {
     pub(super) digest: String,
     pub(super) size_bytes: u64,
     pub(super) built_at: String,
-    pub(super) python: PythonRecord,
+    /// The host's; an image has its own.
+    pub(super) python: Option<PythonRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) image: Option<ImageRecord>,
     pub(super) interpreter: String,
     pub(super) env: BTreeMap<String, String>,
     pub(super) preload: Vec<String>,
@@ -54,6 +59,36 @@ pub(super) struct Manifest {
     pub(super) touch: Option<String>,
     pub(super) links: Vec<(String, String)>,
     pub(super) packages: Vec<Package>,
+}
+
+/// The image that stands beside the tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ImageRecord {
+    pub(super) source: String,
+    pub(super) digest: String,
+    /// Of the frame that was laid into its root; another one means that this binary cannot use it.
+    pub(super) frame: String,
+    pub(super) python: Option<Version>,
+    /// An interpreter of the host of the same version.
+    pub(super) compiler: Option<PathBuf>,
+    pub(super) programs: ImagePrograms,
+    pub(super) preload_if_it_works: Vec<String>,
+    pub(super) left_out: u64,
+}
+
+impl ImageRecord {
+    pub(super) fn info(&self) -> ImageInfo {
+        let programs = Programs::new("", Some(&self.programs));
+        let runs = |language: &Language| programs.of(*language).is_ok();
+        ImageInfo {
+            source: self.source.clone(),
+            digest: self.digest.clone(),
+            languages: Language::THERE.iter().copied().filter(runs).collect(),
+            no_python: self.programs.no_python.clone(),
+            left_out: self.left_out,
+        }
+    }
 }
 
 /// The interpreter on the host, and how its file looked.
@@ -101,6 +136,14 @@ pub(super) struct Built {
     pub(super) packages: Vec<Package>,
 }
 
+/// The same of an image.
+pub(super) struct BuiltImage {
+    pub(super) digest: super::digest::TreeDigest,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) preload: Vec<String>,
+    pub(super) packages: Vec<Package>,
+}
+
 impl Manifest {
     pub(super) fn new(recipe: &super::recipe::Recipe, built: Built) -> Self {
         Self {
@@ -111,7 +154,8 @@ impl Manifest {
             digest: built.digest.digest,
             size_bytes: built.digest.size_bytes,
             built_at: rfc3339(SystemTime::now()),
-            python: built.python,
+            python: Some(built.python),
+            image: None,
             interpreter: format!("{}/venv/bin/python", super::INSIDE),
             env: built.env,
             preload: recipe.preload.clone(),
@@ -119,6 +163,43 @@ impl Manifest {
             touch: recipe.touch.clone(),
             links: built.links,
             packages: built.packages,
+        }
+    }
+
+    /// Of a template that has the root of an image.
+    pub(super) fn of_image(name: &str, image: ImageRecord, built: BuiltImage) -> Self {
+        Self {
+            generation: GENERATION,
+            name: name.to_owned(),
+            description: format!("The image {}.", image.source),
+            recipe: String::new(),
+            digest: built.digest.digest,
+            size_bytes: built.digest.size_bytes,
+            built_at: rfc3339(SystemTime::now()),
+            python: None,
+            image: Some(image),
+            interpreter: format!("{}/venv/bin/python", super::INSIDE),
+            env: built.env,
+            preload: built.preload,
+            warmup: None,
+            touch: None,
+            links: Vec::new(),
+            packages: built.packages,
+        }
+    }
+
+    /// Of the host's or of the image's.
+    pub(super) fn python_version(&self) -> Option<Version> {
+        let of_image = || self.image.as_ref().and_then(|image| image.python);
+        self.python.as_ref().map(|python| python.version).or_else(of_image)
+    }
+
+    /// Whether nothing that it stands on has changed.
+    pub(super) fn is_whole(&self) -> bool {
+        match (&self.python, &self.image) {
+            (Some(python), None) => python.is_still_there(),
+            (None, Some(image)) => image.frame == super::image::frame_digest(),
+            (Some(_), Some(_)) | (None, None) => false,
         }
     }
 
@@ -230,12 +311,12 @@ pub(super) mod tests {
     fn a_changed_interpreter_is_noticed() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let manifest = sample(file.path());
-        assert!(manifest.python.is_still_there());
+        assert!(manifest.is_whole());
         fs::write(file.path(), "upgraded").unwrap();
-        assert!(!manifest.python.is_still_there());
+        assert!(!manifest.is_whole());
         let copied = PythonRecord {
             copied: true,
-            ..manifest.python
+            ..manifest.python.unwrap()
         };
         assert!(copied.is_still_there());
     }

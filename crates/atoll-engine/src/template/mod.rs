@@ -1,4 +1,5 @@
-//! Templates: what is inside a sandbox. A recipe becomes a tree of files that is later seen as `/opt/atoll`.
+//! Templates: what is inside a sandbox. A recipe becomes a tree of files that is later seen as `/opt/atoll`. An image becomes
+//! such a tree as well, and a root directory beside it.
 //!
 //! [`TemplateStore`] finds or builds a template; [`Template`] is everything the jail needs to know about one. This
 //! module starts interpreters and installers on the host, but never runs a user's code and never enters a sandbox.
@@ -11,11 +12,14 @@ mod elf;
 mod error;
 mod family;
 mod fonts;
+mod image;
 mod install;
 mod kernel;
+mod lock;
 mod manifest;
 mod meter;
 mod patience;
+mod programs;
 mod python;
 mod recipe;
 mod recipe_file;
@@ -33,7 +37,7 @@ mod verify;
 mod version;
 mod workspace;
 
-use manifest::Manifest;
+use manifest::{ImageRecord, Manifest};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,11 +48,17 @@ pub use digest::DigestError;
 pub use elf::ElfError;
 pub use error::TemplateError;
 pub use fonts::FontsError;
+pub use image::{
+    ArchiveError, EntryError, FoundError, ImageError, ImageSource, PullError, RootError, SourceError, UnpackError,
+};
 pub use install::InstallError;
 pub use kernel::KernelError;
 pub(crate) use kernel::{BIN, NODE_KERNEL};
+pub use lock::LockError;
 pub use manifest::ManifestError;
 pub use patience::Stop;
+pub(crate) use programs::NODE;
+pub use programs::{NoProgram, Programs};
 pub use recipe::RecipeError;
 pub use recipe_file::RecipeFileError;
 pub use relocate::RelocateError;
@@ -80,12 +90,20 @@ pub struct Template {
     pub tree: PathBuf,
     /// On the host; becomes `/opt/atoll/kernel`. Comes from this binary, not from the recipe.
     pub kernel: PathBuf,
+    /// On the host; becomes `/`. It is an image's, with the frame of a sandbox laid into it: a directory for every mount and an
+    /// empty file for every device, and our own files in `/etc`. Absent: sandboxes see the host's `/usr` and what belongs to it.
+    pub root: Option<PathBuf>,
+    /// What each language is started with, and which it does not run.
+    pub programs: Programs,
+    /// Of Python; empty for an image without one.
     pub python_version: String,
-    /// As seen inside.
+    /// Python's, as seen inside. An image without Python has none there: ask `programs`.
     pub interpreter: String,
     /// The whole environment of an interpreter inside.
     pub env: BTreeMap<String, String>,
     pub preload: Vec<String>,
+    /// Modules of an image, which are preloaded only if they can be.
+    pub preload_if_it_works: Vec<String>,
     /// Source text, run in the warm interpreter.
     pub warmup: Option<String>,
     /// Source text, run in each prepared fork: the pages that it writes to are private before anybody waits.
@@ -107,8 +125,24 @@ pub struct TemplateInfo {
     pub size_bytes: Option<u64>,
     /// RFC 3339, UTC.
     pub built_at: Option<String>,
+    /// Of a template that has the root of an image.
+    pub image: Option<ImageInfo>,
     /// What stands on the disk beside the build that is used now: of an older recipe or another interpreter.
     pub other_builds: Vec<OtherBuild>,
+}
+
+/// The image that a template was built from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImageInfo {
+    /// As it was named, without directories of this machine.
+    pub source: String,
+    /// Of its manifest, or of its configuration if it came from `docker save`.
+    pub digest: String,
+    pub languages: Vec<atoll_core::Language>,
+    /// Why it runs no Python, if it does not.
+    pub no_python: Option<String>,
+    /// Devices, pipes and sockets that were not unpacked.
+    pub left_out: u64,
 }
 
 /// A build that is not the one to use now.
@@ -130,7 +164,12 @@ impl TemplateInfo {
             description: description.to_owned(),
             built: built.is_some(),
             digest: built.map(|manifest| manifest.digest.clone()),
-            python: built.map(|manifest| manifest.python.version.to_string()),
+            python: built
+                .and_then(Manifest::python_version)
+                .map(|version| version.to_string()),
+            image: built
+                .and_then(|manifest| manifest.image.as_ref())
+                .map(ImageRecord::info),
             size_bytes: built.map(|manifest| manifest.size_bytes),
             built_at: built.map(|manifest| manifest.built_at.clone()),
             other_builds,
@@ -151,4 +190,15 @@ pub struct TemplateDetails {
 pub struct Package {
     pub name: String,
     pub version: String,
+}
+
+impl Package {
+    /// From the name of the directory that describes an installed package.
+    fn of_metadata(directory: &str) -> Option<Self> {
+        let (name, version) = directory.strip_suffix(".dist-info")?.rsplit_once('-')?;
+        Some(Self {
+            name: name.replace('_', "-"),
+            version: version.to_owned(),
+        })
+    }
 }

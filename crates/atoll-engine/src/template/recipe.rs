@@ -55,6 +55,13 @@ pub enum RecipeError {
     Unknown { name: String, known: String },
     #[error("`{path}` uses a name that atoll ships itself")]
     Reserved { path: PathBuf },
+    #[error("`{name}` is the name of a recipe; choose another one for an image")]
+    Taken { name: String },
+    #[error("this is no name for a template")]
+    Name {
+        #[source]
+        source: RecipeFileError,
+    },
     #[error("cannot read a file of the recipe")]
     Read {
         #[source]
@@ -166,6 +173,15 @@ pub(super) fn names(recipes: &Path) -> Result<Vec<String>, RecipeError> {
     Ok(names.into_iter().collect())
 }
 
+/// Refuses a name that an image cannot have.
+pub(super) fn check_free(recipes: &Path, name: &str) -> Result<(), RecipeError> {
+    recipe_file::check_name(name).map_err(|source| RecipeError::Name { source })?;
+    match ALIASES.contains(&name) || names(recipes)?.iter().any(|known| known == name) {
+        true => Err(RecipeError::Taken { name: name.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// Reads one recipe by the name it really has.
 pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
     let own = recipes.join(name).join("template.toml");
@@ -183,6 +199,12 @@ pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
             })
         }
     }
+}
+
+/// The shipped recipe that has the kernel's packages and no others.
+pub(super) fn of_the_kernel() -> Result<Recipe, RecipeError> {
+    let [_, kernel] = &SHIPPED;
+    load_shipped(kernel)
 }
 
 fn load_shipped(shipped: &Shipped) -> Result<Recipe, RecipeError> {
@@ -219,7 +241,7 @@ fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
 }
 
 /// Each text with its length, so that no two lists of texts give the same bytes.
-fn digest_of(texts: &[&str]) -> Vec<u8> {
+pub(super) fn digest_of(texts: &[&str]) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(BUILD_GENERATION.to_le_bytes());
     for text in texts {
@@ -259,6 +281,7 @@ mod tests {
         }));
         assert!((70..100).contains(&data.package_count()), "{}", data.package_count());
         assert!(load(none, "python-min").unwrap().warmup.is_none());
+        assert_eq!(of_the_kernel().unwrap().name, "python-min");
     }
 
     fn version_of(recipe: &Recipe, name: &str) -> String {
@@ -290,6 +313,16 @@ mod tests {
                 matches!(load(dir.path(), name), Err(RecipeError::Reserved { .. })),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn an_image_has_a_name_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        own(dir.path(), "mine");
+        check_free(dir.path(), "slim").unwrap();
+        for name in ["mine", "python-min", "base", "../x", "Slim", ""] {
+            assert!(check_free(dir.path(), name).is_err(), "{name}");
         }
     }
 

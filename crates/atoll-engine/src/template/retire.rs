@@ -31,8 +31,8 @@ pub(super) fn retire(
 /// user chose the Python: another choice may come back.
 pub(super) fn is_useless(build: Option<&Manifest>, recipe: &Recipe, python: Version, chosen: bool) -> bool {
     let Some(build) = build else { return true };
-    let outdated = build.recipe != recipe.digest || !build.python.is_still_there();
-    outdated || (!chosen && build.python.version < python)
+    let outdated = build.recipe != recipe.digest || !build.is_whole();
+    outdated || (!chosen && build.python_version() < Some(python))
 }
 
 /// What stands beside the build that is used now.
@@ -49,7 +49,10 @@ fn describe(path: &Path) -> OtherBuild {
     let manifest = Manifest::read(path);
     OtherBuild {
         key: name.rsplit_once('-').map_or(name.clone(), |(_, key)| key.to_owned()),
-        python: manifest.as_ref().map(|manifest| manifest.python.version.to_string()),
+        python: manifest
+            .as_ref()
+            .and_then(Manifest::python_version)
+            .map(|python| python.to_string()),
         size_bytes: manifest.as_ref().map(|manifest| manifest.size_bytes),
         in_use: match using::look(path) {
             Use::Nobody => Some(false),

@@ -1,7 +1,10 @@
 //! The templates of one data directory: finds them, builds what is missing, lists and removes.
 //!
-//! On disk: `templates/<name>-<key>/{manifest.json,tree/}` and `templates/<name>.lock` below `$ATOLL_HOME`. A
-//! template is stale if its recipe changed or the interpreter it uses in place is another file now.
+//! On disk: `templates/<name>-<key>/{manifest.json,tree/}`, of an image `root/` too, and `templates/<name>.lock` below
+//! `$ATOLL_HOME`. A template is stale if its recipe changed or the interpreter it uses in place is another file now. One of
+//! an image has no recipe: it is built when somebody names the image, and used from then on.
+
+mod images;
 
 use super::manifest::{Manifest, PythonRecord};
 use super::meter::TOTAL;
@@ -12,9 +15,10 @@ use super::search::{self, Places};
 use super::shelf::{KEY_DIGITS, Shelf};
 use super::using::Using;
 use super::workspace::{BuildLock, Workspace, WorkspaceError};
-use super::{BuildError, TemplateError, build, install, kernel, retire, room};
-use super::{Progress, Template, TemplateDetails, TemplateInfo};
+use super::{BuildError, KernelError, TemplateError, build, install, kernel, retire, room};
+use super::{Programs, Progress, Template, TemplateDetails, TemplateInfo};
 use fs_err as fs;
+use images::newest_image;
 use std::path::{Path, PathBuf};
 
 /// The templates below one data directory.
@@ -35,6 +39,11 @@ impl TemplateStore {
         }
     }
 
+    /// The data directory.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// Ends the builds of this store and of its clones, now and from now on.
     pub fn stop(&self) -> Stop {
         self.patience.stop.clone()
@@ -42,6 +51,10 @@ impl TemplateStore {
 
     /// Opens a template; builds it first if it is not there or stale. Opening starts no program.
     pub fn ensure(&self, name: &str, progress: &dyn Progress) -> Result<Template, TemplateError> {
+        if let Some((path, manifest)) = self.image(name)? {
+            let vanished = || TemplateError::Vanished { name: name.to_owned() };
+            return self.template(&path, manifest)?.ok_or_else(vanished);
+        }
         let recipe = self.recipe(name)?;
         match self.open(&recipe)? {
             Some(template) => Ok(template),
@@ -51,12 +64,16 @@ impl TemplateStore {
 
     /// Says what a template is made of on this machine, built or not. An error tells why it could not be built.
     pub fn check(&self, name: &str) -> Result<String, TemplateError> {
+        let built = |manifest: &Manifest| match manifest.python_version() {
+            Some(version) => format!("template {name} is built, with Python {version}"),
+            None => format!("template {name} is built, without Python"),
+        };
+        if let Some((_, manifest)) = self.image(name)? {
+            return Ok(built(&manifest));
+        }
         let recipe = self.recipe(name)?;
         if let Some((_, manifest)) = self.usable(&recipe)? {
-            return Ok(format!(
-                "template {name} is built, with Python {}",
-                manifest.python.version
-            ));
+            return Ok(built(&manifest));
         }
         let name = || recipe.name.clone();
         let python = search::choose(&self.places, &recipe.python)
@@ -91,7 +108,10 @@ impl TemplateStore {
         }
         let shelf = self.shelf()?;
         for (path, manifest) in shelf.all() {
-            if list.iter().all(|info| info.name != manifest.name) {
+            // Of several builds of one image, the one that is used.
+            let is_used = |newest: &Option<(PathBuf, Manifest)>| newest.as_ref().is_none_or(|(used, _)| *used == path);
+            let is_new = list.iter().all(|info| info.name != manifest.name);
+            if is_new && is_used(&newest_image(&shelf, &manifest.name)) {
                 let others = retire::other_builds(&shelf, &manifest.name, Some(&path));
                 list.push(TemplateInfo::of(
                     &manifest.name,
@@ -106,6 +126,12 @@ impl TemplateStore {
 
     /// One template with its packages.
     pub fn show(&self, name: &str) -> Result<TemplateDetails, TemplateError> {
+        if let Some((path, manifest)) = self.image(name)? {
+            let others = retire::other_builds(&self.shelf()?, name, Some(&path));
+            let info = TemplateInfo::of(name, &manifest.description, Some(&manifest), others);
+            let packages = manifest.packages;
+            return Ok(TemplateDetails { info, packages });
+        }
         let recipe = self.recipe(name)?;
         let (info, built) = self.info(&recipe)?;
         let packages = built.map_or_else(|| recipe.pins(), |manifest| manifest.packages);
@@ -159,7 +185,10 @@ impl TemplateStore {
     }
 
     fn recipe(&self, name: &str) -> Result<Recipe, TemplateError> {
-        recipe::load(&self.recipes(), recipe::resolve(name)).map_err(|source| TemplateError::Recipe { source })
+        let loaded = recipe::load(&self.recipes(), recipe::resolve(name));
+        loaded.map_err(|source| TemplateError::Recipe {
+            source: self.with_images(source),
+        })
     }
 
     fn open(&self, recipe: &Recipe) -> Result<Option<Template>, TemplateError> {
@@ -177,16 +206,17 @@ impl TemplateStore {
             .as_ref()
             .map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let fits = |manifest: &Manifest| {
+            let executable = manifest.python.as_ref().map(|python| &python.executable);
             manifest.recipe == recipe.digest
-                && manifest.python.is_still_there()
-                && chosen.as_ref().is_none_or(|path| *path == manifest.python.executable)
+                && manifest.is_whole()
+                && chosen.as_ref().is_none_or(|path| Some(path) == executable)
         };
         let found = self
             .shelf()?
             .of(&recipe.name)
             .into_iter()
             .filter(|(_, manifest)| fits(manifest));
-        let age = |manifest: &Manifest| (manifest.python.version, manifest.built_at.clone());
+        let age = |manifest: &Manifest| (manifest.python_version(), manifest.built_at.clone());
         Ok(found.max_by_key(|(_, manifest)| age(manifest)))
     }
 
@@ -266,8 +296,8 @@ impl TemplateStore {
             source,
         };
         let record = PythonRecord::new(python).map_err(refresh)?;
-        if record != manifest.python {
-            manifest.python = record;
+        if manifest.python.as_ref() != Some(&record) {
+            manifest.python = Some(record);
             manifest.write(path).map_err(|source| TemplateError::Refresh {
                 name: manifest.name.clone(),
                 source,
@@ -282,20 +312,24 @@ impl TemplateStore {
             return Ok(None);
         };
         let tree = path.join("tree");
-        let python = &manifest.python;
-        let kernel =
-            kernel::ensure(&self.home.join("kernels"), &python.runner(&tree), python.version).map_err(|source| {
-                TemplateError::Kernel {
-                    name: manifest.name.clone(),
-                    source,
-                }
-            })?;
+        let kernel = self.kernel(&tree, &manifest).map_err(|source| TemplateError::Kernel {
+            name: manifest.name.clone(),
+            source,
+        })?;
+        let image = manifest.image.as_ref();
+        let programs = Programs::new(&manifest.interpreter, image.map(|image| &image.programs));
+        let version = manifest.python_version().map(|version| version.to_string());
+        let root = image.map(|_| path.join("root"));
+        let preload_if_it_works = manifest.image.map(|image| image.preload_if_it_works);
         Ok(Some(Template {
             using,
             digest: manifest.digest,
             tree,
             kernel,
-            python_version: manifest.python.version.to_string(),
+            root,
+            programs,
+            python_version: version.unwrap_or_default(),
+            preload_if_it_works: preload_if_it_works.unwrap_or_default(),
             interpreter: manifest.interpreter,
             env: manifest.env,
             preload: manifest.preload,
@@ -304,6 +338,17 @@ impl TemplateStore {
             links: manifest.links,
             name: manifest.name,
         }))
+    }
+
+    fn kernel(&self, tree: &Path, manifest: &Manifest) -> Result<PathBuf, KernelError> {
+        let kernels = self.home.join("kernels");
+        match (&manifest.python, &manifest.image) {
+            (Some(python), _) => kernel::ensure(&kernels, &python.runner(tree), python.version),
+            (None, image) => {
+                let compiler = image.as_ref().and_then(|image| image.compiler.as_deref());
+                kernel::ensure_elsewhere(&kernels, compiler, manifest.python_version())
+            }
+        }
     }
 }
 

@@ -29,8 +29,10 @@ pub enum VenvError {
 pub(super) struct Layout {
     pub(super) tree: PathBuf,
     version: Version,
-    /// The host's interpreter, if it is used where it is.
+    /// The interpreter, if it is used where it is: the host's, or an image's.
     in_place: Option<PathBuf>,
+    /// Directories whose packages are seen beside those of the tree; `None`: no others at all.
+    others: Option<Vec<PathBuf>>,
 }
 
 impl Layout {
@@ -40,6 +42,17 @@ impl Layout {
             tree: tree.to_owned(),
             version: python.version,
             in_place,
+            others: None,
+        }
+    }
+
+    /// For the interpreter of an image, which sees its own packages too, and those in `others`.
+    pub(super) fn in_image(tree: &Path, version: Version, executable: &Path, others: Vec<PathBuf>) -> Self {
+        Self {
+            tree: tree.to_owned(),
+            version,
+            in_place: Some(executable.to_owned()),
+            others: Some(others),
         }
     }
 
@@ -95,12 +108,16 @@ impl Layout {
         symlink("lib", self.tree.join("venv/lib64"))?;
         let home = base.parent().unwrap_or(&base).display();
         let text = format!(
-            "home = {home}\ninclude-system-site-packages = false\nversion = {}\n",
+            "home = {home}\ninclude-system-site-packages = {}\nversion = {}\n",
+            self.others.is_some(),
             self.version
         );
         fs::write(self.tree.join("venv/pyvenv.cfg"), text)?;
         // So that `python -m atoll_kernel` works without a variable that users would see.
-        fs::write(self.site_packages().join("atoll.pth"), format!("{INSIDE}/kernel\n"))
+        let others = self.others.iter().flatten();
+        let lines = others.map(|path| format!("import site; site.addsitedir({:?})\n", path.display().to_string()));
+        let lines: String = std::iter::once(format!("{INSIDE}/kernel\n")).chain(lines).collect();
+        fs::write(self.site_packages().join("atoll.pth"), lines)
     }
 
     /// Installers with a target directory put scripts and data below it; moves them to where they belong.
@@ -123,13 +140,7 @@ impl Layout {
         let mut packages = Vec::new();
         for entry in fs::read_dir(self.site_packages()).map_err(layout)? {
             let name = entry.map_err(layout)?.file_name().to_string_lossy().into_owned();
-            let parts = name.strip_suffix(".dist-info").and_then(|name| name.rsplit_once('-'));
-            if let Some((name, version)) = parts {
-                packages.push(Package {
-                    name: name.replace('_', "-"),
-                    version: version.to_owned(),
-                });
-            }
+            packages.extend(Package::of_metadata(&name));
         }
         packages.sort();
         Ok(packages)
@@ -205,6 +216,22 @@ mod tests {
             let text = fs::read_to_string(dir.path().join("venv/pyvenv.cfg")).unwrap();
             assert!(text.starts_with(&format!("home = {base}\n")), "{text}");
         }
+    }
+
+    #[test]
+    fn an_images_interpreter_sees_its_own_packages() {
+        let dir = tempfile::tempdir().unwrap();
+        let executable = Path::new("/usr/local/bin/python3.12");
+        let others = vec![PathBuf::from("/app/lib")];
+        let layout = Layout::in_image(dir.path(), "3.12.7".parse().unwrap(), executable, others);
+        layout.lay_out().unwrap();
+        let text = fs::read_to_string(dir.path().join("venv/pyvenv.cfg")).unwrap();
+        assert!(
+            text.contains("home = /usr/local/bin\ninclude-system-site-packages = true\n"),
+            "{text}"
+        );
+        let lines = fs::read_to_string(layout.site_packages().join("atoll.pth")).unwrap();
+        assert_eq!(lines, "/opt/atoll/kernel\nimport site; site.addsitedir(\"/app/lib\")\n");
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl Workspace {
         self.path.join("tree")
     }
 
+    /// The root of an image; made when it is unpacked.
+    pub(super) fn root(&self) -> PathBuf {
+        self.path.join("root")
+    }
+
     /// For what helper programs leave behind; not published.
     pub(super) fn scratch(&self) -> &Path {
         &self.scratch

@@ -147,7 +147,8 @@ def _is_internal(filename: str) -> bool:
 
 @functools.cache
 def _internal_places() -> tuple[str, ...]:
-    packages = (__file__, *(sys.modules[name].__file__ or "" for name in ("IPython", "traitlets")))
+    around = (sys.modules.get(name) for name in ("IPython", "traitlets"))
+    packages = (__file__, *(module.__file__ or "" for module in around if module is not None))
     return (*(os.path.dirname(os.path.abspath(file)) + os.sep for file in packages), codeop.__file__)
 
 

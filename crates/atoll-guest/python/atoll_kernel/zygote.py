@@ -65,6 +65,9 @@ def prepare(config: dict[str, Any]) -> dict[str, int]:
     shell = Shell.instance()
     for name in config.get("preload", []):
         importlib.import_module(name)
+    for name in config.get("preload_if_it_works", []):
+        if _can_be_preloaded(name):
+            importlib.import_module(name)
     marked = 0
     if config["warm"]:
         _warm_up(shell, config.get("warm_up", ""))
@@ -100,6 +103,19 @@ def _warm_up(shell: Shell, code: str) -> None:
     for _ in range(SETTLING_RUNS):
         for cell in _CELLS[""]:
             aside.run(shell, cell)
+
+
+def _can_be_preloaded(name: str) -> bool:
+    """Tried in a fork: an image's own package may fail, or leave a thread that nobody can take back."""
+    child = os.fork()
+    if child == 0:
+        works = False
+        try:
+            importlib.import_module(name)
+            works = _only_thread() == 1
+        finally:
+            os._exit(0 if works else 1)
+    return os.waitpid(child, 0)[1] == 0
 
 
 def _only_thread() -> int:

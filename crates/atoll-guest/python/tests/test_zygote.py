@@ -68,6 +68,16 @@ def peer(zygote: Zygote) -> Iterator[Peer]:
     peer.close()
 
 
+def test_what_cannot_be_preloaded_stays_out_and_breaks_nothing(tmp_path: Path) -> None:
+    zygote = Zygote(tmp_path, {"preload_if_it_works": ["starts_a_thread", "no_such_module", "colorsys"]})
+    assert zygote.answer["type"] == "ready", zygote.answer
+    peer = zygote.fork()
+    run = peer.run("import sys\n[name in sys.modules for name in ('starts_a_thread', 'colorsys')]")
+    assert run.text == "[False, True]"
+    peer.close()
+    zygote.stop()
+
+
 def test_the_answer(zygote: Zygote) -> None:
     assert zygote.answer["threads"] == 1 and zygote.answer["preload_ms"] > 0
     marked = zygote.answer["immortal"]

@@ -3,7 +3,7 @@
 use crate::refused::{About, Refused};
 use atoll_core::wire::agent::Refusal;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat2};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, mkdirat, openat, openat2};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -32,8 +32,25 @@ pub(super) fn open_within(
         tries += 1;
         match openat2(&dir, path, flags | always, mode, resolve) {
             Err(Errno::AGAIN | Errno::INTR) if tries < TRIES => {}
+            Err(Errno::NOSYS) => return open_plainly(dir, path, flags | always, mode, resolve),
             opened => return opened,
         }
+    }
+}
+
+/// For gVisor's kernel, which has not the newer call. A single name that is no link needs none of its rules. What a link of
+/// `/proc` leads to is the user's own there: the ferry, and all that it holds, is another user's.
+fn open_plainly(
+    dir: impl AsFd,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    let is_one_name = path.components().count() == 1 && flags.contains(OFlags::NOFOLLOW);
+    match resolve == ResolveFlags::NO_MAGICLINKS || is_one_name {
+        true => openat(dir, path, flags, mode),
+        false => Err(Errno::XDEV),
     }
 }
 

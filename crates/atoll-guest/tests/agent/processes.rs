@@ -18,6 +18,10 @@ pub(crate) const TESTS: &[Test] = &[
         what_cannot_start_is_refused_before,
     ),
     ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
+    (
+        "an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too",
+        an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too,
+    ),
     ("a_terminal_controls_its_command", a_terminal_controls_its_command),
 ];
 
@@ -97,6 +101,51 @@ fn a_signal_reaches_the_whole_group() {
     );
     // The end of the pipe: nobody of the group holds it any more.
     assert_eq!(out.read(&mut [0; 1]).unwrap(), 0);
+}
+
+/// In place of a shell: it and its children tell by a letter what they hear. The second child comes when it is told to.
+const LISTENERS: &str = "
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGURG})
+def listen(letter, number):
+    while signal.sigwait({number}):
+        os.write(1, letter)
+def child(letter):
+    if os.fork() == 0:
+        os.write(1, b'+')
+        listen(letter, signal.SIGINT)
+child(b'a')
+os.read(0, 1)
+child(b'b')
+listen(b'u', signal.SIGURG)
+";
+
+fn an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too() {
+    let mut client = Client::new();
+    let (out, theirs) = rustix::pipe::pipe().unwrap();
+    let (input, tell) = rustix::pipe::pipe().unwrap();
+    let ask = spawn(&["python3", "-c", LISTENERS], "", None);
+    let process = client.ask_with(ask, &[&input, &theirs, &theirs]);
+    let mut out = File::from(out);
+    let mut heard = |count: usize| {
+        let mut letters = vec![0; count];
+        out.read_exact(&mut letters).unwrap();
+        letters.sort_unstable();
+        String::from_utf8(letters).unwrap()
+    };
+    let mut interrupt = |again| assert_eq!(client.done(Ask::Interrupt { process, again }), Answer::Done);
+    assert_eq!(heard(1), "+");
+    interrupt(false);
+    assert_eq!(heard(1), "a");
+    File::from(tell).write_all(b"!").unwrap();
+    assert_eq!(heard(2), "+u");
+    interrupt(true);
+    assert_eq!(heard(2), "bu");
+    interrupt(true);
+    assert_eq!(heard(1), "u");
+    interrupt(false);
+    assert_eq!(heard(3), "abu");
+    client.ask(Ask::Signal { process, signal: 9 });
 }
 
 /// Reads until the terminal has shown a text.

@@ -1,12 +1,21 @@
 //! Which users of a template's user namespace belong to living sandboxes: each has one that nobody else has.
+//!
+//! Where a runtime cannot do without a root in its containers, each has a second one for that, from the upper half.
 
 use crate::instance::IDS_PER_SLOT;
-use crate::plan::Mode;
+use crate::plan::{Mode, RuntimeKind};
 use crate::step::{Step, StepError};
 use std::collections::HashSet;
 
 /// Ids below this one belong to the spawner and the zygote.
 const FIRST: u32 = 1000;
+/// Ids from here on are roots of containers, in templates that have such.
+const UPPER: u32 = IDS_PER_SLOT / 2;
+
+/// The root of the container whose user is this one.
+pub(crate) fn root_of(user: u32) -> u32 {
+    UPPER + user
+}
 
 #[derive(Debug)]
 pub(super) struct HostIds {
@@ -18,8 +27,11 @@ pub(super) struct HostIds {
 }
 
 impl HostIds {
-    pub(super) fn new(mode: Mode) -> Self {
-        Self::up_to(IDS_PER_SLOT, mode)
+    pub(super) fn new(mode: Mode, runtime: Option<RuntimeKind>) -> Self {
+        match runtime.is_some_and(RuntimeKind::maps_root) {
+            true => Self::up_to(UPPER, mode),
+            false => Self::up_to(IDS_PER_SLOT, mode),
+        }
     }
 
     fn up_to(end: u32, mode: Mode) -> Self {
@@ -84,6 +96,16 @@ mod tests {
         );
         ids.give_back(FIRST);
         assert_eq!(ids.take().unwrap(), FIRST);
+    }
+
+    #[test]
+    fn roots_of_containers_are_nobody_else() {
+        let mut ids = HostIds::new(Mode::Root, Some(RuntimeKind::Runc));
+        let users: HashSet<u32> = (FIRST..UPPER).map(|_| ids.take().unwrap()).collect();
+        assert!(ids.take().is_err());
+        let roots: HashSet<u32> = users.iter().copied().map(root_of).collect();
+        assert_eq!((users.len(), roots.len()), (roots.len(), users.len()));
+        assert!(users.is_disjoint(&roots) && roots.iter().all(|id| *id < IDS_PER_SLOT));
     }
 
     #[test]

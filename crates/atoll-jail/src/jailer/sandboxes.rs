@@ -4,11 +4,12 @@ use super::{Fault, Jailer, Template};
 use crate::cgroup::SandboxGroups;
 use crate::channel::ChannelError;
 use crate::input::take_input;
-use crate::plan::{FromJailer, InputPlan, Wall};
+use crate::plan::{FromJailer, InputPlan, RuntimeKind, VmStart, Wall};
 use crate::receipt::Known;
 use crate::spawner::ToSpawner;
-use crate::step::{OfWall, StepError, chain};
+use crate::step::{OfWall, Step, StepError, chain};
 use crate::walls::NoWall;
+use atoll_core::quantity::{MemoryBytes, ProcessCount};
 use atoll_core::{Limits, SandboxId};
 use rustix::fd::{AsFd, OwnedFd};
 
@@ -18,6 +19,12 @@ pub(super) struct Sandbox {
     pub(super) host_id: u32,
     pub(super) groups: Option<SandboxGroups>,
     pub(super) limits: Limits,
+    /// Who makes it, if not we ourselves.
+    runtime: Option<RuntimeKind>,
+    /// How much memory its virtual machine has, if it has one.
+    ram_bytes: Option<u64>,
+    /// The process of its virtual machine.
+    machine: Option<OwnedFd>,
 }
 
 /// What the engine asks for with a new sandbox.
@@ -25,8 +32,62 @@ pub(super) struct Wanted {
     pub(super) template: u32,
     pub(super) limits: Limits,
     pub(super) watched: bool,
+    /// The engine talks to its keeper.
+    pub(super) keeper: bool,
     /// A context that starts with it.
     pub(super) context: Option<u32>,
+    pub(super) vm: Option<VmStart>,
+}
+
+/// QEMU needs memory besides the guest's, and threads; what the sandbox itself may have is the guest's business. A page of the
+/// guest that nobody touched before counts twice: in the saved memory, which has a hole there, and as the guest's own.
+fn around_machine(limits: Limits, ram_bytes: u64) -> Result<Limits, Fault> {
+    Ok(Limits {
+        memory: MemoryBytes::try_from(2 * ram_bytes + MACHINE_BYTES)?,
+        processes: Limits::SMALL.processes,
+        ..limits
+    })
+}
+
+/// What gVisor's kernel needs at most besides the sandbox's processes, and for each of them.
+const KERNEL_TASKS: u64 = 256;
+const KERNEL_TASKS_PER_PROCESS: u64 = 8;
+const KERNEL_MEMORY: u64 = 64 << 20;
+
+/// A runtime is in the sandbox's groups while it makes it, and needs more than the least of sandboxes.
+fn roomy(limits: Limits) -> Limits {
+    Limits {
+        memory: limits.memory.max(Limits::SMALL.memory),
+        processes: limits.processes.max(Limits::SMALL.processes),
+        ..limits
+    }
+}
+
+/// The limits of a sandbox's groups. Under gVisor the groups count the processes of gVisor's kernel, several for each of the
+/// sandbox; that kernel counts the sandbox's own. They also count the kernel's memory, which is none of the sandbox's.
+fn of_groups(limits: Limits, runtime: Option<RuntimeKind>) -> Limits {
+    if runtime != Some(RuntimeKind::Runsc) {
+        return limits;
+    }
+    let wanted = limits.processes.get() * KERNEL_TASKS_PER_PROCESS + KERNEL_TASKS;
+    Limits {
+        processes: ProcessCount::try_from(wanted).unwrap_or(ProcessCount::MAX),
+        memory: MemoryBytes::try_from(limits.memory.get() + KERNEL_MEMORY).unwrap_or(limits.memory),
+        ..limits
+    }
+}
+
+/// What QEMU may have for itself: its code, its heap, and what it translates the guest's code to.
+const MACHINE_BYTES: u64 = 256 << 20;
+
+impl Sandbox {
+    /// The limits of its groups on this machine.
+    fn outer(&self) -> Result<Limits, Fault> {
+        match self.ram_bytes {
+            None => Ok(of_groups(self.limits, self.runtime)),
+            Some(bytes) => around_machine(self.limits, bytes),
+        }
+    }
 }
 
 impl Jailer {
@@ -49,9 +110,16 @@ impl Jailer {
             host_id,
             groups: None,
             limits: wanted.limits,
+            runtime: template.plan.runtime.as_ref().map(|runtime| runtime.kind),
+            ram_bytes: wanted.vm.as_ref().map(|vm| vm.ram_bytes),
+            machine: None,
         };
+        let outer = sandbox.outer()?;
         self.sandboxes.insert(id.clone(), sandbox);
-        let scratch = template.scratch(&wanted.limits, host_id)?;
+        let scratch = match wanted.vm {
+            None => template.scratch(&wanted.limits, host_id)?,
+            Some(_) => None,
+        };
         let order = ToSpawner::Sandbox {
             sandbox: id.clone(),
             host_id,
@@ -59,7 +127,9 @@ impl Jailer {
             scratch: scratch.is_some(),
             grouped: self.groups.is_some() && !template.plan.walls.is_off(Wall::Cgroups),
             watched: wanted.watched,
+            keeper: wanted.keeper,
             context: wanted.context,
+            vm: wanted.vm.clone(),
         };
         let mut beside = beside.into_iter();
         let mut fds: Vec<OwnedFd> = beside.by_ref().take(1).collect();
@@ -68,7 +138,7 @@ impl Jailer {
             Err(ChannelError::Closed) => return self.hear_last_words(wanted.template),
             posted => posted?,
         }
-        match self.make_groups(id, wanted) {
+        match self.make_groups(id, wanted.template, outer) {
             Ok(members) => self.post_groups(id, wanted.template, members),
             Err(error) => {
                 // Its groups, as far as they are made, go when its last process has. A spawner that is gone has ended it.
@@ -79,13 +149,17 @@ impl Jailer {
     }
 
     /// The sandbox's groups, as far as it has some, and the files by which it joins them.
-    fn make_groups(&mut self, id: &SandboxId, wanted: &Wanted) -> Result<Vec<OwnedFd>, StepError> {
-        let template = self.templates.get(&wanted.template);
+    fn make_groups(&mut self, id: &SandboxId, template: u32, outer: Limits) -> Result<Vec<OwnedFd>, StepError> {
+        let template = self.templates.get(&template);
         let grouped = template.filter(|template| !template.plan.walls.is_off(Wall::Cgroups));
         let (Some(all), Some(template)) = (&self.groups, grouped) else {
             return Ok(Vec::new());
         };
-        let groups = all.create_sandbox(id.as_str(), &wanted.limits, template.disk.clone());
+        let limits = match template.plan.runtime {
+            None => outer,
+            Some(_) => roomy(outer),
+        };
+        let groups = all.create_sandbox(id.as_str(), &limits, template.disk.clone());
         let groups = groups.wall("cgroups")?;
         let members = groups.membership_files().wall("cgroups");
         self.sandboxes
@@ -124,9 +198,23 @@ impl Jailer {
         Ok(())
     }
 
-    pub(super) fn sandbox_is_ready(&mut self, id: SandboxId) -> Result<(), Fault> {
-        let groups = self.sandboxes.get(&id).and_then(|sandbox| sandbox.groups.as_ref());
-        let files = match groups.map(SandboxGroups::stat_files).transpose() {
+    /// Beside it came the process of its virtual machine, if it has one.
+    pub(super) fn sandbox_is_ready(&mut self, id: SandboxId, beside: Vec<OwnedFd>) -> Result<(), Fault> {
+        self.sandboxes
+            .entry(id.clone())
+            .and_modify(|sandbox| sandbox.machine = beside.into_iter().next());
+        let sandbox = self.sandboxes.get(&id);
+        let limited = |sandbox: &Sandbox| {
+            let groups = sandbox.groups.as_ref()?;
+            match sandbox.runtime {
+                None => Some(groups.stat_files()),
+                Some(_) => {
+                    let set = groups.set_limits(&of_groups(sandbox.limits, sandbox.runtime));
+                    Some(set.and_then(|()| groups.stat_files()))
+                }
+            }
+        };
+        let files = match sandbox.and_then(limited).transpose() {
             Ok(files) => files.unwrap_or_default(),
             // What cannot be watched cannot be limited. Its groups go when its last process has.
             Err(error) => {
@@ -150,7 +238,11 @@ impl Jailer {
     ) -> Result<(), Fault> {
         let sandbox = self.sandboxes.get_mut(id).ok_or("there is no such sandbox")?;
         if let Some(groups) = sandbox.groups.as_ref().filter(|_| sandbox.limits != limits) {
-            groups.set_limits(&limits)?;
+            let before = std::mem::replace(&mut sandbox.limits, limits);
+            if let Err(error) = sandbox.outer().and_then(|outer| Ok(groups.set_limits(&outer)?)) {
+                sandbox.limits = before;
+                return Err(error);
+            }
         }
         sandbox.limits = limits;
         let mut trees = Vec::new();
@@ -169,7 +261,17 @@ impl Jailer {
         )
     }
 
-    pub(super) fn inspect(&mut self, id: SandboxId, pidfd: &OwnedFd) -> Result<(), Fault> {
+    /// Whose walls are read: those of a virtual machine's process, where there is one; else of the one that is named. Under
+    /// gVisor a context has no process here.
+    pub(super) fn whom(&self, id: &SandboxId, beside: Vec<OwnedFd>) -> Option<OwnedFd> {
+        let machine = self.sandboxes.get(id).and_then(|sandbox| sandbox.machine.as_ref());
+        match machine {
+            Some(machine) => machine.try_clone().ok(),
+            None => beside.into_iter().next(),
+        }
+    }
+
+    pub(super) fn inspect(&mut self, id: SandboxId, pidfd: Option<OwnedFd>) -> Result<(), Fault> {
         let sandbox = self.sandboxes.get(&id);
         let template = sandbox.and_then(|sandbox| self.templates.get(&sandbox.template));
         let (Some(sandbox), Some(template)) = (sandbox, template) else {
@@ -183,8 +285,15 @@ impl Jailer {
             limits: &sandbox.limits,
             walls: &template.plan.walls,
             filters: &self.filters,
+            runtime: sandbox.runtime,
+            machine: sandbox.machine.is_some(),
         };
-        match crate::receipt::inspect(pidfd.as_fd(), known) {
+        let inspected = match (&pidfd, known.runtime) {
+            (_, Some(RuntimeKind::Runsc)) => crate::receipt::gvisor::inspect(known),
+            (Some(pidfd), _) => crate::receipt::inspect(pidfd.as_fd(), known),
+            (None, _) => Err(rustix::io::Errno::MFILE).step("take the context's pidfd"),
+        };
+        match inspected {
             Ok(layers) => self.tell(&FromJailer::Inspected { sandbox: id, layers }),
             Err(error) => {
                 if let Some(no_wall) = NoWall::in_error(&error) {

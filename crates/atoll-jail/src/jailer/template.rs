@@ -5,9 +5,10 @@ use super::host_ids::HostIds;
 use crate::cgroup::Disk;
 use crate::channel::{self, ChannelError};
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
+use crate::oci::workshop::{take_agent, take_workshop};
 use crate::outbox::Outbox;
-use crate::plan::{Mode, TemplatePlan};
-use crate::root::take_parts;
+use crate::plan::{Mode, RuntimeKind, RuntimePlan, TemplatePlan};
+use crate::root::{Part, take_parts};
 use crate::spawner::{FromSpawner, ToSpawner};
 use crate::step::{OfWall, Step, StepError, chain};
 use crate::sys::process::{Forked, OWN_NAMESPACES, exit_now, fork_with, lay_stdin};
@@ -17,6 +18,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::ffi::CString;
 use std::fs;
+use std::path::Path;
 
 pub(super) struct Template {
     pub(super) channel: OwnedFd,
@@ -39,7 +41,17 @@ impl Template {
         } else {
             None
         };
-        let (parts, trees) = take_parts(&plan.tree, &plan.kernel, &instance.empty_dir()?).wall("mounts")?;
+        let empty = instance.empty_dir()?;
+        let taken = match &plan.vm {
+            None => take_parts(&plan, &empty),
+            // The template is in the guest.
+            Some(vm) => crate::vm::workshop::take(vm),
+        };
+        let (mut parts, mut trees) = taken.wall("mounts")?;
+        let workshop = match &plan.runtime {
+            None => Vec::new(),
+            Some(runtime) => take_runtime((&mut parts, &mut trees), runtime, mode, &empty)?,
+        };
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
         let spawner = match fork_with(OWN_NAMESPACES)
@@ -49,12 +61,12 @@ impl Template {
             Forked::Child => {
                 drop((ours, go));
                 let report = theirs.try_clone();
-                let failed = become_spawner(mode, &wait, theirs);
+                let failed = become_spawner(&wait, theirs);
                 report.map(|report| tell_failure(&report, &failed)).ok();
                 exit_now(127)
             }
             Forked::Parent { pid, pidfd } => {
-                map_ids(pid, mode, slot.as_ref()).wall("ids")?;
+                map_ids(pid, slot.as_ref(), plan.runtime.as_ref()).wall("ids")?;
                 pidfd
             }
         };
@@ -63,6 +75,7 @@ impl Template {
         let start = ToSpawner::Start {
             plan: Box::new(plan.clone()),
             parts,
+            workshop,
             mode,
         };
         let fds: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
@@ -71,6 +84,7 @@ impl Template {
             sent => sent?,
         }
         let disk = Disk::of(&plan.tree);
+        let runtime = plan.runtime.as_ref().map(|runtime| runtime.kind);
         Ok(Self {
             channel: ours,
             outbox: Outbox::default(),
@@ -78,7 +92,7 @@ impl Template {
             disk,
             is_up: false,
             spawner,
-            host_ids: HostIds::new(mode),
+            host_ids: HostIds::new(mode, runtime),
             slot,
         })
     }
@@ -115,12 +129,40 @@ impl Drop for Template {
     }
 }
 
-fn map_ids(pid: i32, mode: Mode, slot: Option<&Slot>) -> Result<(), StepError> {
+/// What a runtime and its containers need besides the template.
+fn take_runtime(
+    (parts, trees): (&mut Vec<Part>, &mut Vec<OwnedFd>),
+    runtime: &RuntimePlan,
+    mode: Mode,
+    empty: &Path,
+) -> Result<Vec<Part>, Fault> {
+    let too_few = match (runtime.kind, mode) {
+        (RuntimeKind::Runc | RuntimeKind::Kata, Mode::Rootless) => {
+            Some("it maps two users into a container, and an ordinary user has one; crun needs one only")
+        }
+        (RuntimeKind::Runsc, Mode::Rootless) => {
+            Some("gVisor keeps the files of the code's user as another user than its own, and an ordinary user has one")
+        }
+        _ => None,
+    };
+    if let Some(message) = too_few {
+        return Err(NoWall::new("ids", message).into());
+    }
+    let (agent, agent_trees) = take_agent(runtime, empty).wall("mounts")?;
+    parts.extend(agent);
+    trees.extend(agent_trees);
+    let (workshop, workshop_trees) = take_workshop(runtime).wall("mounts")?;
+    trees.extend(workshop_trees);
+    Ok(workshop)
+}
+
+fn map_ids(pid: i32, slot: Option<&Slot>, runtime: Option<&RuntimePlan>) -> Result<(), StepError> {
     let map = match slot {
         Some(slot) => format!("0 {} {IDS_PER_SLOT}", slot.first_host_id),
         None => "0 0 1".to_owned(),
     };
-    if mode == Mode::Rootless {
+    // All namespaces below inherit it. Only runc cannot do without; nobody in its containers has the capability for it.
+    if runtime.is_none_or(|runtime| !runtime.kind.maps_root()) {
         fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
     }
     fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the template's groups")?;
@@ -145,21 +187,18 @@ fn last_words(channel: &OwnedFd) -> Fault {
     }
 }
 
-fn become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> StepError {
-    match try_become_spawner(mode, wait, channel) {
+fn become_spawner(wait: &OwnedFd, channel: OwnedFd) -> StepError {
+    match try_become_spawner(wait, channel) {
         Ok(never) => match never {},
         Err(error) => error,
     }
 }
 
 /// In the child: root of the new user namespace, then this program again, so that its memory belongs there too.
-fn try_become_spawner(mode: Mode, wait: &OwnedFd, channel: OwnedFd) -> Result<std::convert::Infallible, StepError> {
+fn try_become_spawner(wait: &OwnedFd, channel: OwnedFd) -> Result<std::convert::Infallible, StepError> {
     channel::receive_bytes(wait)
         .map_err(|_| rustix::io::Errno::PIPE)
         .step("hear from the jailer")?;
-    if mode == Mode::Root {
-        rustix::thread::set_thread_groups(&[]).step("drop groups").wall("ids")?;
-    }
     rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)
         .step("become the namespace's group")
         .wall("ids")?;

@@ -17,6 +17,15 @@ pub(super) fn check(layers: &Map<String, Value>, limits: &Limits, required: &BTr
     }
 }
 
+/// The walls of a virtual machine's own process. Landlock rules are a sandbox's.
+pub(super) fn around_machine(required: &BTreeSet<Layer>) -> BTreeSet<Layer> {
+    required
+        .iter()
+        .copied()
+        .filter(|layer| *layer != Layer::Landlock)
+        .collect()
+}
+
 fn is_up(layer: Layer, layers: &Map<String, Value>, limits: &Limits) -> bool {
     let fact = |name: &str| layers.get(name).unwrap_or(&Value::Null);
     let number = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok());
@@ -26,7 +35,7 @@ fn is_up(layer: Layer, layers: &Map<String, Value>, limits: &Limits) -> bool {
             .is_some_and(|own| own.len() == NAMESPACES.len()),
         Layer::Ids => fact("uid_map")
             .as_str()
-            .is_some_and(|map| is_one_id(map, fact("mode") == "rootless")),
+            .is_some_and(|map| is_one_id(without_root(map, &fact("runtime")["name"]), fact("mode") == "rootless")),
         Layer::Capabilities => fact("capabilities") == "none",
         Layer::NoNewPrivs => fact("no_new_privs") == true,
         Layer::Seccomp => fact("seccomp")["mode"] == "2" && number(&fact("seccomp")["filters"]) >= Some(2),
@@ -44,6 +53,18 @@ fn is_up(layer: Layer, layers: &Map<String, Value>, limits: &Limits) -> bool {
 fn is_one_id(map: &str, rootless: bool) -> bool {
     let words: Vec<&str> = map.split(' ').collect();
     matches!(words[..], ["1000", outside, "1"] if rootless || outside != "0")
+}
+
+/// `runc` cannot do without a root inside. That one is nobody outside, not even the user, and nothing runs as it when code
+/// comes.
+fn without_root<'a>(map: &'a str, runtime: &Value) -> &'a str {
+    let Some(rest) = map.strip_prefix("0 ").filter(|_| runtime == "runc") else {
+        return map;
+    };
+    match rest.split_once(" 1 ") {
+        Some((outside, user)) if outside != "0" && user.split(' ').nth(1) != Some(outside) => user,
+        _ => map,
+    }
 }
 
 fn mount<'a>(layers: &'a Map<String, Value>, place: &str) -> Option<&'a str> {
@@ -106,6 +127,20 @@ mod tests {
         rootless["mode"] = json!("rootless");
         rootless["uid_map"] = json!("1000 0 1");
         assert_eq!(missing(&rootless), None);
+        let mut runc = whole();
+        runc["runtime"] = json!({"name": "runc"});
+        for (map, missed) in [
+            ("0 100002 1 1000 100000 1", None),
+            ("0 0 1 1000 100000 1", Some(Layer::Ids)),
+            ("0 100000 1 1000 100000 1", Some(Layer::Ids)),
+            ("0 100002 1 1000 0 1", Some(Layer::Ids)),
+        ] {
+            runc["uid_map"] = json!(map);
+            assert_eq!(missing(&runc), missed, "{map}");
+        }
+        runc["uid_map"] = json!("0 100002 1 1000 100000 1");
+        runc["runtime"] = json!({"name": "crun"});
+        assert_eq!(missing(&runc), Some(Layer::Ids));
         for (place, value, layer) in breaks {
             let mut facts = whole();
             *facts.pointer_mut(place).unwrap() = value;

@@ -2,6 +2,7 @@
 
 use super::Fault;
 use crate::channel;
+use crate::oci::keeper;
 use crate::root::attach;
 use crate::shell::{Failed, become_user, seal_inputs, unseal_inputs};
 use crate::step::{OfWall, Step, StepError};
@@ -13,18 +14,27 @@ use std::fs;
 use std::path::Path;
 
 /// What a claim asks of a sandbox's mounts.
-pub(super) struct Attach {
-    pub(super) limits: Limits,
-    pub(super) names: Vec<String>,
-    pub(super) trees: Vec<OwnedFd>,
+pub(crate) struct Attach {
+    pub(crate) limits: Limits,
+    pub(crate) names: Vec<String>,
+    pub(crate) trees: Vec<OwnedFd>,
 }
 
-/// Does it and waits. The sandbox itself has no power to mount any more.
-pub(super) fn run(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), Fault> {
+/// The same for who is no spawner, into a sandbox that is not kept by anybody.
+pub(crate) fn lay_into(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), Fault> {
+    run(shell, asked, resize, false)
+}
+
+/// Does it and waits. The sandbox itself has no power to mount any more. What is laid into the mounts of a container's
+/// keeper shows up in the container.
+pub(super) fn run(shell: BorrowedFd<'_>, asked: &Attach, resize: bool, is_kept: bool) -> Result<(), Fault> {
     let (ours, theirs) = channel::pair()?;
     match fork_with(0).step("fork a helper")? {
         Forked::Child => {
-            let done = join_and_attach(shell, asked, resize);
+            let done = match is_kept {
+                false => join_and_attach(shell, asked, resize),
+                true => join_keeper_and_attach(shell, asked, resize),
+            };
             let failed = done.err().map(|error| Failed::of(&error));
             channel::send(&theirs, &failed, &[]).ok();
             exit_now(0)
@@ -47,16 +57,34 @@ fn join_and_attach(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Resul
         .wall("namespaces")?;
     become_user()?;
     if resize {
-        let (bytes, inodes) = (asked.limits.scratch.get(), asked.limits.scratch_inodes.get());
-        let options = format!("size={bytes},nr_inodes={inodes}");
-        mount_remount("/home/user", MountFlags::NOSUID | MountFlags::NODEV, options)
-            .step("resize the scratch files")?;
+        make_room(&asked.limits, "/home/user")?;
     }
     unseal_inputs()?;
+    lay_inputs(asked, Path::new("/data/input"))?;
+    seal_inputs()
+}
+
+fn join_keeper_and_attach(keeper: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), StepError> {
+    join_namespaces(keeper, libc::CLONE_NEWNS)
+        .step("join the container's keeper")
+        .wall("namespaces")?;
+    if resize {
+        make_room(&asked.limits, keeper::ROOM)?;
+    }
+    lay_inputs(asked, Path::new(keeper::INPUTS))
+}
+
+fn make_room(limits: &Limits, place: &str) -> Result<(), StepError> {
+    let (bytes, inodes) = (limits.scratch.get(), limits.scratch_inodes.get());
+    let options = format!("size={bytes},nr_inodes={inodes}");
+    mount_remount(place, MountFlags::NOSUID | MountFlags::NODEV, options).step("resize the scratch files")
+}
+
+fn lay_inputs(asked: &Attach, dir: &Path) -> Result<(), StepError> {
     for (name, tree) in asked.names.iter().zip(&asked.trees) {
-        let place = Path::new("/data/input").join(name);
+        let place = dir.join(name);
         fs::write(&place, "").step(&format!("make room for the input {name}"))?;
         attach(tree.as_fd(), &place).step(&format!("mount the input {name}"))?;
     }
-    seal_inputs()
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a jailer and its spawner say to each other. Data only.
 
-use crate::plan::{Mode, TemplatePlan};
+use crate::plan::{Mode, TemplatePlan, VmStart};
 use crate::root::Part;
 use atoll_core::{Limits, SandboxId};
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,16 @@ use serde_json::{Map, Value};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ToSpawner {
-    /// Beside it: one tree per `Part::Mount`.
+    /// Beside it: one tree per `Part::Mount`, first those of the parts, then those of the workshop.
     Start {
         plan: Box<TemplatePlan>,
         parts: Vec<Part>,
+        /// Where an OCI runtime works, if one makes the sandboxes.
+        workshop: Vec<Part>,
         mode: Mode,
     },
-    /// Beside it: the agent's channel, the scratch file system if there is one, then control socket, stdout and stderr
-    /// of the context that starts with it, if one does.
+    /// Beside it: the agent's channel, the scratch file system if there is one, the keeper's channel if it has one, then
+    /// control socket, stdout and stderr of the context that starts with it, if one does.
     Sandbox {
         sandbox: SandboxId,
         host_id: u32,
@@ -25,7 +27,10 @@ pub(crate) enum ToSpawner {
         /// `Groups` will bring cgroups.
         grouped: bool,
         watched: bool,
+        keeper: bool,
         context: Option<u32>,
+        /// Beside it, after the scratch file system: what its virtual machine is made of.
+        vm: Option<VmStart>,
     },
     /// The sandbox's cgroups are made, and it may join them. Beside it: their membership files; none where there are none.
     Groups {
@@ -67,6 +72,7 @@ pub(crate) enum FromSpawner {
     ZygoteDown {
         message: String,
     },
+    /// Beside it: the machine's process as a pidfd, if it has a virtual machine.
     SandboxReady {
         sandbox: SandboxId,
     },

@@ -4,12 +4,13 @@ use super::Fault;
 use super::attach::{self, Attach};
 use crate::channel;
 use crate::filter::Filters;
-use crate::plan::{Mode, TemplatePlan};
+use crate::plan::{Mode, RuntimeKind, TemplatePlan};
 use crate::shell::{AgentMain, FromShell, SANDBOX_ID, ShellPlan};
 use crate::step::{OfWall, Step, StepError};
 use crate::sys::fork_wire::{Enter, MAGIC};
-use crate::sys::process::{Forked, OWN_NAMESPACES, fork_with};
+use crate::sys::process::{Forked, GVISOR_KEEPER_NAMESPACES, KEEPER_NAMESPACES, OWN_NAMESPACES, fork_with};
 use crate::sys::wire_bytes::bytes_of;
+use crate::vm::keeper::VmOrder;
 use atoll_core::Limits;
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs;
@@ -22,6 +23,10 @@ pub(super) struct Sandbox {
     /// An ordinary user's sandbox without cgroups: rlimits stand in for them.
     pub(super) alone: bool,
     pub(super) watched: bool,
+    /// Its first process keeps a container: what is personal is laid into the keeper's mounts.
+    is_kept: bool,
+    /// It is in a virtual machine, into which nothing is laid from here.
+    is_vm: bool,
     /// Only while it is being built.
     sync: Option<OwnedFd>,
     cgroups: Vec<OwnedFd>,
@@ -45,6 +50,20 @@ pub(super) struct Order {
     pub(super) mode: Mode,
     pub(super) alone: bool,
     pub(super) watched: bool,
+    pub(super) vm: Option<VmOrder>,
+    /// Where the engine talks to its keeper.
+    pub(super) keeper: Option<OwnedFd>,
+}
+
+impl Order {
+    /// With what its keeper is given, which came beside the order.
+    pub(super) fn kept_by(mut self, keeper: bool, fds: &mut std::vec::IntoIter<OwnedFd>) -> Result<Self, Fault> {
+        self.keeper = match keeper {
+            true => Some(super::next_fd(fds)?),
+            false => None,
+        };
+        Ok(self)
+    }
 }
 
 /// How far a sandbox has come.
@@ -52,7 +71,8 @@ pub(super) struct Order {
 pub(super) enum Progress {
     /// Forks have been let in.
     Open,
-    Ready,
+    /// With the process of its virtual machine, if it has one.
+    Ready(Option<OwnedFd>),
     Failed(Fault),
 }
 
@@ -69,14 +89,29 @@ impl Sandbox {
             watched: order.watched,
             scratch: order.scratch,
             agent: order.agent,
+            keeper: order.keeper,
             sync: theirs,
             filters: Rc::clone(filters),
             main: order.main,
         };
-        let forked = fork_with(OWN_NAMESPACES).step("make the sandbox's namespaces");
-        let (pid, shell) = match forked.wall("namespaces")? {
-            Forked::Child => crate::shell::run(plan),
-            Forked::Parent { pid, pidfd } => (pid, pidfd),
+        let runtime = template.runtime.as_ref();
+        let own = match runtime.map(|runtime| runtime.kind) {
+            None => OWN_NAMESPACES,
+            Some(RuntimeKind::Runsc) => GVISOR_KEEPER_NAMESPACES,
+            Some(RuntimeKind::Crun | RuntimeKind::Runc | RuntimeKind::Kata) => KEEPER_NAMESPACES,
+        };
+        let forked = fork_with(own).step("make the sandbox's namespaces");
+        let is_vm = order.vm.is_some();
+        let (pid, shell) = match (forked.wall("namespaces")?, runtime) {
+            (Forked::Child, None) => match (&template.vm, order.vm) {
+                (Some(vm), Some(order)) => crate::vm::keeper::run(plan, vm, order),
+                _ => crate::shell::run(plan),
+            },
+            (Forked::Child, Some(runtime)) if runtime.kind == RuntimeKind::Runsc => {
+                crate::gvisor::keeper::run(plan, runtime)
+            }
+            (Forked::Child, Some(runtime)) => crate::oci::keeper::run(plan, runtime, order.host_id),
+            (Forked::Parent { pid, pidfd }, _) => (pid, pidfd),
         };
         let sandbox = Self {
             pid,
@@ -84,6 +119,8 @@ impl Sandbox {
             limits: order.limits,
             alone: order.alone,
             watched: order.watched,
+            is_kept: runtime.is_some(),
+            is_vm,
             sync: Some(ours),
             cgroups: Vec::new(),
             ruleset: None,
@@ -91,6 +128,10 @@ impl Sandbox {
             gates: Vec::new(),
             claims: Vec::new(),
         };
+        // A runtime maps the ids of its containers.
+        if runtime.is_some() {
+            return Ok(sandbox);
+        }
         if let Err(error) = map_ids(pid, order.host_id).wall("ids") {
             sandbox.kill();
             return Err(error.into());
@@ -116,7 +157,7 @@ impl Sandbox {
     /// What the shell says next. Waits if it has not said it yet.
     pub(super) fn hear(&mut self) -> Progress {
         let Some(sync) = &self.sync else {
-            return Progress::Ready;
+            return Progress::Ready(None);
         };
         match channel::receive_to_the_end::<FromShell>(sync) {
             Ok((FromShell::Open, fds)) => {
@@ -127,9 +168,9 @@ impl Sandbox {
                 gates.iter().for_each(|gate| drop(self.let_in(gate)));
                 Progress::Open
             }
-            Ok((FromShell::Ready, _)) => {
+            Ok((FromShell::Ready, fds)) => {
                 self.sync = None;
-                Progress::Ready
+                Progress::Ready(fds.into_iter().next())
             }
             Ok((FromShell::Failed(failed), _)) => Progress::Failed(failed.into_fault()),
             Err(_) => Progress::Failed("its first process ended while it was being built".into()),
@@ -165,8 +206,8 @@ impl Sandbox {
         let room = |limits: &Limits| (limits.scratch, limits.scratch_inodes);
         let resize = room(&asked.limits) != room(&self.limits);
         self.limits = asked.limits;
-        if resize || !asked.names.is_empty() {
-            attach::run(self.shell.as_fd(), asked, resize)?;
+        if !self.is_vm && (resize || !asked.names.is_empty()) {
+            attach::run(self.shell.as_fd(), asked, resize, self.is_kept)?;
         }
         Ok(())
     }
@@ -186,7 +227,7 @@ impl Sandbox {
 }
 
 /// Gives the shell its one id.
-fn map_ids(pid: i32, host_id: u32) -> Result<(), StepError> {
+pub(crate) fn map_ids(pid: i32, host_id: u32) -> Result<(), StepError> {
     let map = format!("{SANDBOX_ID} {host_id} 1");
     fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
     fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the group")?;

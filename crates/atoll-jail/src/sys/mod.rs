@@ -7,6 +7,8 @@
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 pub(crate) mod fork_wire;
 mod kernel;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod kvm;
 pub(crate) mod lockdown;
 pub(crate) mod loop_device;
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
@@ -14,8 +16,10 @@ mod message;
 pub(crate) mod mounts;
 pub(crate) mod notify;
 pub(crate) mod process;
+pub(crate) mod random;
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 mod raw;
+pub(crate) mod tsc;
 pub(crate) mod wire_bytes;
 
 pub(crate) use kernel::landlock_abi;

@@ -33,6 +33,13 @@ pub(crate) const OWN_NAMESPACES: u64 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS)
     .cast_unsigned() as u64;
 
+/// What the keeper of a container has for itself; the runtime makes the rest.
+pub(crate) const KEEPER_NAMESPACES: u64 = (libc::CLONE_NEWPID | libc::CLONE_NEWNS).cast_unsigned() as u64;
+
+/// The same for gVisor, and a network with nothing in it: its processes talk to each other by names of the network namespace.
+pub(crate) const GVISOR_KEEPER_NAMESPACES: u64 =
+    (libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC).cast_unsigned() as u64;
+
 /// Forks with the given `CLONE_NEW…` flags; the child goes on here, on a copy of the memory.
 ///
 /// The caller's process must have one thread: a copy of another thread's held lock would never open.
@@ -54,6 +61,35 @@ pub(crate) fn fork_with(namespaces: u64) -> Result<Forked, Errno> {
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Forked::Parent { pid, pidfd })
         }
+        _ => Err(last_errno()),
+    }
+}
+
+/// The same, for a kernel that may have no pidfds.
+#[derive(Debug)]
+pub(crate) enum Started {
+    Child,
+    Parent { pid: i32, pidfd: Option<OwnedFd> },
+}
+
+/// Forks a child in this process's own namespaces. gVisor's kernel knows only the old call, and no pidfds.
+pub(crate) fn start_child() -> Result<Started, Errno> {
+    match fork_with(0) {
+        Ok(Forked::Child) => Ok(Started::Child),
+        Ok(Forked::Parent { pid, pidfd }) => Ok(Started::Parent {
+            pid,
+            pidfd: Some(pidfd),
+        }),
+        Err(Errno::NOSYS) => fork_plainly(),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn fork_plainly() -> Result<Started, Errno> {
+    // SAFETY: the process has one thread, so the child's copy of the memory has no lock that another thread holds.
+    match unsafe { libc::fork() } {
+        0 => Ok(Started::Child),
+        pid if pid > 0 => Ok(Started::Parent { pid, pidfd: None }),
         _ => Err(last_errno()),
     }
 }
@@ -110,10 +146,23 @@ pub(crate) fn close_from(first: u32, end: u32) -> Result<(), crate::step::StepEr
     if first >= end {
         return Ok(());
     }
-    let last = if end == u32::MAX { end } else { end - 1 };
+    // No descriptor has a higher number, and gVisor's kernel refuses one.
+    let last = (end - 1).min(i32::MAX.cast_unsigned());
     // SAFETY: close_range takes numbers. Callers close descriptors that no owner in this process uses any more.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     (if result == 0 { Ok(()) } else { Err(last_errno()) }).step("close descriptors")
+}
+
+/// Takes over a descriptor that this process was started with. Called once for each number, before anything else is opened.
+pub(crate) fn take_descriptor(number: i32) -> Result<OwnedFd, crate::step::StepError> {
+    use crate::step::Step;
+    // SAFETY: fcntl takes numbers.
+    let set = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    if set != 0 {
+        return Err(last_errno()).step(&format!("take descriptor {number}"));
+    }
+    // SAFETY: fcntl has found it open, and nobody in this process owns a descriptor that it was started with.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// Makes `channel` descriptor 3, kept over exec, and closes everything above.

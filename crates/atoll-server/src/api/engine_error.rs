@@ -5,18 +5,24 @@ use atoll_core::wire::agent::Refusal;
 use atoll_core::{Limits, Outcome};
 use atoll_engine::gate::RefusedCommand;
 use atoll_engine::session::{Refused, SessionError};
-use atoll_engine::{EngineError, InputError, JailError};
+use atoll_engine::snapshot::SnapshotError;
+use atoll_engine::{EngineError, InputError, TierError};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         match &error {
-            EngineError::Jail(JailError::Refused { why, message }) => Self::new(code(*why), message.clone()),
-            EngineError::Jail(JailError::Over | JailError::Agent) => {
+            EngineError::Tier(TierError::Refused { why, message }) => Self::new(code(*why), message.clone()),
+            EngineError::Tier(TierError::Over | TierError::Agent) => {
                 Self::new(ErrorCode::Ended, "The sandbox was not found")
             }
-            EngineError::Jail(JailError::NoWall { fix, .. }) => {
+            EngineError::Tier(TierError::NoWall { fix, .. }) => {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }
+            EngineError::Tier(TierError::NotInTier(_)) => {
+                Self::new(ErrorCode::NotSupported, error.to_string()).hint("make the sandbox in the tier `gvisor`")
+            }
+            EngineError::Tier(TierError::NotSaved(_)) => Self::new(ErrorCode::Conflict, error.to_string()),
+            EngineError::Snapshot(snapshot) => of_snapshot(snapshot),
             EngineError::Input(input) if is_about_a_path(input) => {
                 tracing::error!(error = %crate::chain(&error), "an input could not be handed over");
                 Self::new(ErrorCode::Internal, "an input could not be handed over")
@@ -25,7 +31,7 @@ impl From<EngineError> for ApiError {
             | EngineError::Language(_)
             | EngineError::Environment(_)
             | EngineError::Secrets(_) => Self::new(ErrorCode::InvalidRequest, error.to_string()),
-            EngineError::NoNode(_) => Self::new(ErrorCode::NotSupported, error.to_string()),
+            EngineError::NoNode(_) | EngineError::NoProgram(_) => Self::new(ErrorCode::NotSupported, error.to_string()),
             EngineError::Policy(refused) => of_policy(refused),
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
@@ -37,12 +43,27 @@ impl From<EngineError> for ApiError {
                     "nothing is done that cannot be written to the audit log",
                 )
             }
-            EngineError::Jail(_) | EngineError::Files(_) => {
+            EngineError::Tier(_) | EngineError::Files(_) => {
                 tracing::error!(error = %crate::chain(&error), "a sandbox could not do its work");
                 Self::new(ErrorCode::Internal, "the sandbox could not do it")
             }
         }
     }
+}
+
+fn of_snapshot(error: &SnapshotError) -> ApiError {
+    let code = match error {
+        SnapshotError::TooMany | SnapshotError::TooLarge => ErrorCode::QuotaExceeded,
+        SnapshotError::HasSecrets
+        | SnapshotError::HasInputs
+        | SnapshotError::Damaged(_)
+        | SnapshotError::OtherBuild(_) => ErrorCode::Conflict,
+        SnapshotError::Io(_) => {
+            tracing::error!(error = %crate::chain(error), "a snapshot cannot be read or written");
+            ErrorCode::Internal
+        }
+    };
+    ApiError::new(code, error.to_string())
 }
 
 fn of_policy(refused: &RefusedCommand) -> ApiError {

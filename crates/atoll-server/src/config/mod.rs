@@ -12,7 +12,7 @@ mod value;
 mod webhook;
 
 pub use print::print;
-pub use resolve::{Environment, Resolved, Source, Sources, resolve, resolve_audit};
+pub use resolve::{Environment, Resolved, Source, Sources, resolve, resolve_audit, resolve_tiers};
 pub use table::{SETTINGS, Setting};
 pub(crate) use value::split_port;
 pub use value::{Domain, HostPattern, WebOrigin};
@@ -20,7 +20,7 @@ pub use webhook::WebhookUrl;
 
 use atoll_core::ProfileName;
 use atoll_core::service::*;
-use atoll_engine::Layer;
+use atoll_engine::{Layer, RuntimeKind, TierSettings};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -48,6 +48,10 @@ pub struct Settings {
     pub max_profile: ProfileName,
     pub raw_results: bool,
     pub required_layers: Vec<Layer>,
+    /// The day of the oldest release of gVisor that is taken; `None`: any.
+    pub gvisor_min_release: Option<u32>,
+    /// The runtime of containers, and no other; `None`: the first that is there.
+    pub container_runtime: Option<RuntimeKind>,
     pub max_sandboxes: SandboxCount,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
@@ -139,6 +143,17 @@ impl Quotas {
     }
 }
 
+impl Settings {
+    /// What they say about programs that build tiers.
+    pub fn tiers(&self) -> TierSettings {
+        TierSettings {
+            gvisor_min_release: self.gvisor_min_release,
+            runtime: self.container_runtime,
+            ..TierSettings::from_environment()
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -161,6 +176,8 @@ impl Default for Settings {
             max_profile: ProfileName::Data,
             raw_results: false,
             required_layers: Vec::new(),
+            gvisor_min_release: None,
+            container_runtime: None,
             max_sandboxes: SandboxCount::known(200),
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),

@@ -4,6 +4,7 @@ use super::file::{self, Text};
 use super::nearest::{distance, nearest};
 use super::table::{Kind, SETTINGS, Setting};
 use super::{AuditSettings, ConfigError, Settings};
+use atoll_engine::TierSettings;
 use std::path::{Path, PathBuf};
 
 /// Variables of the process that begin with `ATOLL_`.
@@ -207,24 +208,41 @@ fn check_audit(audit: &AuditSettings) -> Result<(), ConfigError> {
 
 /// The settings of the audit log alone, for commands that write to it without being a server: others are not looked at.
 pub fn resolve_audit(sources: &Sources) -> Result<AuditSettings, ConfigError> {
+    let settings = resolve_part(sources, "audit")?;
+    check_audit(&settings.audit)?;
+    Ok(settings.audit)
+}
+
+/// What the operator says about tiers, for commands that run code without a server.
+pub fn resolve_tiers(sources: &Sources) -> Result<TierSettings, ConfigError> {
+    Ok(resolve_part(sources, "tiers")?.tiers())
+}
+
+/// The settings of one table; all others are as if nobody had said anything.
+fn resolve_part(sources: &Sources, table: &str) -> Result<Settings, ConfigError> {
     let mut resolved = Resolved {
         settings: Settings::default(),
         sources: vec![Source::Default; SETTINGS.len()],
     };
-    let ours = |setting: &Setting| setting.name.starts_with("audit.");
+    let ours = |setting: &Setting| setting.name.split('.').next() == Some(table);
     let usual = sources.usual_file.as_ref().filter(|path| path.exists());
     if let Some(path) = sources.file.as_ref().or(usual) {
         for (name, text) in file::read(path)? {
             let source = Source::File(path.clone());
-            if let Some((index, setting)) = find(&name).filter(|(_, setting)| ours(setting)) {
+            let found = find(&name);
+            // A mistyped one of ours is not taken for nothing.
+            if found.is_none() && name.split('.').next() == Some(table) {
+                return Err(unknown(&name, format!("`{source}`")));
+            }
+            if let Some((index, setting)) = found.filter(|(_, setting)| ours(setting)) {
                 let value = one_text(setting, text).map_err(|why| wrong(setting, &source, why))?;
                 resolved.take(index, setting, &value, source)?;
             }
         }
     }
-    let named = |(name, _): &&(String, String)| name.starts_with("ATOLL_AUDIT_");
+    let front = format!("ATOLL_{}_", table.to_ascii_uppercase());
+    let named = |(name, _): &&(String, String)| name.starts_with(&front);
     let environment: Environment = sources.environment.iter().filter(named).cloned().collect();
     resolved.take_environment(&environment)?;
-    check_audit(&resolved.settings.audit)?;
-    Ok(resolved.settings.audit)
+    Ok(resolved.settings)
 }

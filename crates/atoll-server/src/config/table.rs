@@ -179,6 +179,8 @@ settings! {
     "raw_results", Flag, "Give every result as the code made it, not cleaned for a viewer", |s| s.raw_results, put_flag, show;
     "required_layers", List, "Walls without which no sandbox starts, besides those that always must stand: cgroups", |s| s.required_layers, put_list, show_list;
     "max_sandboxes", Number, "Sandboxes that live at the same time, of all tenants", |s| s.max_sandboxes, put, show;
+    "tiers.gvisor_min_release", Optional, "Oldest release of gVisor that hostile code is given to, as its day: 20240513; none takes any", |s| s.gvisor_min_release, put_optional, show_option;
+    "tiers.container_runtime", Optional, "Runtime of containers, and no other: crun, runc or kata-runtime; none takes crun or runc, whichever is there", |s| s.container_runtime, put_optional, show_option;
     "lifetime.idle", Number, "Time after which an unused sandbox ends", |s| s.lifetime.idle, put, show_tight;
     "lifetime.hard", Number, "Time after which a sandbox ends in any case", |s| s.lifetime.hard, put, show_tight;
     "pool.min", Number, "Prepared sandboxes that always wait", |s| s.pool.min, put, show;

@@ -237,3 +237,28 @@ fn commands_look_at_the_settings_of_the_audit_log_and_at_no_others() {
         "less than two files"
     );
 }
+
+#[test]
+fn commands_look_at_the_settings_of_tiers_and_miss_no_mistyped_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("atoll.toml");
+    let read = |text: &str, environment: Environment| {
+        fs_err::write(&path, text).unwrap();
+        resolve_tiers(&Sources {
+            environment,
+            usual_file: Some(path.clone()),
+            ..Sources::default()
+        })
+    };
+    let text = "listen = 7\n[tiers]\ngvisor_min_release = 20240513\ncontainer_runtime = \"kata-runtime\"\n";
+    let tiers = read(text, env(&[])).unwrap();
+    assert_eq!(
+        (tiers.gvisor_min_release, tiers.runtime),
+        (Some(20_240_513), Some(atoll_engine::RuntimeKind::Kata))
+    );
+    let tiers = read(text, env(&[("ATOLL_TIERS_CONTAINER_RUNTIME", "runc")])).unwrap();
+    assert_eq!(tiers.runtime, Some(atoll_engine::RuntimeKind::Runc));
+    assert!(read("[tiers]\ngvisor_min_relase = 20240513\n", env(&[])).is_err());
+    assert!(read("[tiers]\ncontainer_runtime = \"runsc\"\n", env(&[])).is_err());
+    assert!(read("", env(&[("ATOLL_TIERS_GVISOR_MIN_RELEASE", "new")])).is_err());
+}

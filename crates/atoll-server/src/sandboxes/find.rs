@@ -25,6 +25,7 @@ impl Sandboxes {
         Some(Past {
             id: id.clone(),
             template: ended.template.clone(),
+            tier: ended.tier,
             created: ended.created.into(),
             ended: ended.ended.into(),
             reason: ended.reason,
@@ -44,6 +45,7 @@ impl Sandboxes {
             Some(Past {
                 id: record.id,
                 template: record.template,
+                tier: record.tier,
                 created: record.created,
                 ended: record.ended?,
                 reason: record.reason?,

@@ -4,6 +4,8 @@
 
 mod charges;
 mod find;
+mod snapshots;
+mod tier;
 mod wish;
 
 pub use wish::{Made, Past, Wish};
@@ -108,16 +110,22 @@ impl Sandboxes {
         made.0.take().ok_or_else(ApiError::internal)
     }
 
-    async fn make(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+    async fn make(self: &Arc<Self>, caller: &Caller, mut wish: Wish) -> Result<Made, ApiError> {
         let began = Instant::now();
+        if let Some(snapshot) = &wish.snapshot {
+            (wish.tier, wish.template) = (Some(snapshot.tier), Some(snapshot.template.clone()));
+        }
         check_metadata(&wish.metadata)?;
         let policy = self.policy_of(caller, &wish);
+        let chosen = self.choose(&policy, &wish)?;
+        let tier = chosen.tier;
         let template = wish.template.unwrap_or_else(|| self.template.clone());
-        if !self.node.is_open(&template) {
-            self.check_template(caller, &template)?;
+        if !self.node.is_open(&template, tier) {
+            self.check_template(caller, &template, tier)?;
         }
         let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
         let spec = SandboxSpec {
+            tier,
             limits: wish.limits,
             inputs: wish.inputs,
             env: wish.env,
@@ -139,9 +147,13 @@ impl Sandboxes {
             // Its files are held: there is no other way to them.
             sealed: wish.dry_run,
         };
-        let session = self.node.create(&template, spec, life).await.map_err(refused)?;
+        let made = match wish.snapshot {
+            Some(snapshot) => self.node.create_from(snapshot, spec, life).await,
+            None => self.node.create(&template, spec, life).await,
+        };
+        let session = made.map_err(refused)?;
         self.metrics
-            .claimed(&template, Tier::Jail, from(session.origin()), began.elapsed());
+            .claimed(&template, session.tier(), from(session.origin()), began.elapsed());
         // Queued first, it shares the commit of the record.
         let one = Usage {
             sandboxes: 1,
@@ -156,27 +168,32 @@ impl Sandboxes {
         let slot = Arc::new(slot);
         session.hold(Arc::clone(&slot));
         tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session)));
-        Ok(Made { session, rate, slot })
+        Ok(Made {
+            session,
+            chosen,
+            rate,
+            slot,
+        })
     }
 
     /// One that is not there is refused; one that is not built is begun.
-    fn check_template(&self, caller: &Caller, template: &str) -> Result<(), ApiError> {
-        match self.has_template(template) {
+    fn check_template(&self, caller: &Caller, template: &str, tier: Tier) -> Result<(), ApiError> {
+        match tier == Tier::Wasm || self.has_template(template) {
             false => Err(ApiError::new(
                 ErrorCode::NotFound,
                 format!("there is no template `{template}`; known are {}", self.template_names()),
             )),
-            true if self.node.is_built(template) => Ok(()),
-            true => Err(self.build(caller, template)),
+            true if tier == Tier::Wasm || self.node.is_built(template, tier) => Ok(()),
+            true => Err(self.build(caller, template, tier)),
         }
     }
 
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
-    fn build(&self, caller: &Caller, template: &str) -> ApiError {
+    fn build(&self, caller: &Caller, template: &str, tier: Tier) -> ApiError {
         let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
         self.builds.begin(template, async move {
             tracing::info!(template = name, "a template is built because a request asked for it");
-            let opened = node.open(&name, &by, Arc::new(Quiet)).await;
+            let opened = node.open(&name, tier, &by, Arc::new(Quiet)).await;
             if let Err(error) = &opened {
                 tracing::error!(error = %crate::chain(error), "a template could not be made ready");
             }

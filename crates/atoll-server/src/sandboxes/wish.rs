@@ -6,9 +6,11 @@ use crate::clock::Timestamp;
 use crate::limits::{Rate, Slot};
 use crate::store::{SandboxRecord, Usage};
 use atoll_core::service::SandboxState;
-use atoll_core::{EndReason, Limits, SandboxId, Tier};
+use atoll_core::{EndReason, Language, Limits, SandboxId, Tier};
 use atoll_engine::policy::Policy;
+use atoll_engine::routing::Chosen;
 use atoll_engine::session::{EventLog, Rule, Session};
+use atoll_engine::snapshot::Snapshot;
 use atoll_engine::{Input, Secrets};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +32,10 @@ pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), 
 /// A sandbox that is asked for.
 #[derive(Clone, Debug)]
 pub struct Wish {
+    /// `None`: the usual one.
+    pub tier: Option<Tier>,
+    /// What runs in it, if that is known: the choice of a tier looks at it.
+    pub code: Option<(String, Language)>,
     /// `None`: the server's own.
     pub template: Option<String>,
     pub limits: Limits,
@@ -48,6 +54,8 @@ pub struct Wish {
     pub dry_run: bool,
     /// Besides the tenant's own, which it can tighten and not loosen.
     pub policy: Option<Arc<Policy>>,
+    /// It goes on from here: in that tier, with that template and those limits.
+    pub snapshot: Option<Arc<Snapshot>>,
 }
 
 /// What is still known of a sandbox that has ended.
@@ -55,6 +63,7 @@ pub struct Wish {
 pub struct Past {
     pub id: SandboxId,
     pub template: String,
+    pub tier: Tier,
     pub created: Timestamp,
     pub ended: Timestamp,
     pub reason: EndReason,
@@ -68,6 +77,8 @@ pub struct Past {
 #[derive(Debug)]
 pub struct Made {
     pub session: Arc<Session>,
+    /// Why it is of its tier, and where its code goes if it needs more.
+    pub chosen: Chosen,
     pub rate: Option<Rate>,
     /// Its place among the live ones. Whoever keeps files of it keeps the place, too.
     pub slot: Arc<Slot>,
@@ -90,7 +101,7 @@ pub(super) fn record(caller: &Caller, session: &Session) -> SandboxRecord {
         tenant: caller.tenant.to_string(),
         key_id: caller.key_id.clone(),
         template: session.template.clone(),
-        tier: Tier::Jail,
+        tier: session.tier(),
         state: SandboxState::Running,
         created: session.created.into(),
         ended: None,

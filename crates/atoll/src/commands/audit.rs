@@ -2,9 +2,8 @@
 
 mod shown;
 
-use super::serve::environment;
 use super::template::{print, print_json};
-use super::{home, usable_home};
+use super::{home, sources, usable_home};
 use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
 use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
@@ -13,8 +12,8 @@ use atoll_engine::audit::{
     AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Moment, Opening, Place, PublicKey, Query, View,
     ocsf, verify,
 };
-use atoll_engine::{EngineError, JailError};
-use atoll_server::config::{Sources, resolve_audit};
+use atoll_engine::{EngineError, TierError};
+use atoll_server::config::resolve_audit;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,13 +33,7 @@ pub(crate) fn log_of(home: &Path) -> Result<Arc<AuditLog>, Failure> {
 
 /// As the settings of a server say, so that all of a data directory write to one log.
 fn options(home: &Path) -> Result<AuditOptions, Failure> {
-    let sources = Sources {
-        flags: Vec::new(),
-        environment: environment(),
-        file: std::env::var_os("ATOLL_CONFIG").map(PathBuf::from),
-        usual_file: Some(home.join("atoll.toml")),
-    };
-    let settings = resolve_audit(&sources).map_err(|error| Failure::bad(&error))?;
+    let settings = resolve_audit(&sources(home)).map_err(|error| Failure::bad(&error))?;
     Ok(settings.options(home))
 }
 
@@ -72,7 +65,7 @@ fn check_file_size() -> Result<(), Failure> {
         .filter(|most| *most < LEAST_FILE_BYTES)
     {
         None => Ok(()),
-        Some(most) => Err(Failure::of_engine(&EngineError::Jail(JailError::NoWall {
+        Some(most) => Err(Failure::of_engine(&EngineError::Tier(TierError::NoWall {
             layer: "rlimits".to_owned(),
             message: format!("Atoll was started with a limit of {most} on file size (`ulimit -f`), which is too low"),
             fix: "start Atoll with higher limits (`ulimit -a` shows them)".to_owned(),

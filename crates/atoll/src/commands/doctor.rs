@@ -1,14 +1,16 @@
 //! `atoll doctor`: what this machine can do, layer by layer, tier by tier, and how to get what is missing.
 
 mod attack;
+mod wasm;
 
-use super::home;
 use super::template::{print, print_json};
+use super::{home, tier_settings};
 use crate::args::DoctorArgs;
 use crate::output::Failure;
+use atoll_core::Tier;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::template::TemplateStore;
-use atoll_engine::{EngineError, JailError, try_out};
+use atoll_engine::{EngineError, TierError, TierSettings, microvm_host, missing_tiers, tier_programs, try_out};
 use atoll_jail::jailer::{Probe, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
@@ -47,8 +49,10 @@ pub(crate) fn run(args: DoctorArgs) -> Result<ExitStatus, Failure> {
         return attack::run(&args);
     }
     let home = home()?;
-    let report = report(trial(&home)?, &home);
-    let usable = report.tiers.iter().any(|tier| tier.available);
+    let settings = tier_settings(&home)?;
+    let report = report(trial(&home)?, &home, &settings);
+    // The first is the usual one. Another tier is for who names it.
+    let usable = report.tiers.first().is_some_and(|tier| tier.available);
     if args.json {
         print_json(&report)?
     } else {
@@ -65,25 +69,71 @@ fn trial(home: &Path) -> Result<Result<(), EngineError>, Failure> {
     Ok(runtime.block_on(try_out(&program, home)))
 }
 
-fn report(trial: Result<(), EngineError>, home: &Path) -> Report {
+fn report(trial: Result<(), EngineError>, home: &Path, settings: &TierSettings) -> Report {
     let probe = probe();
     let mode = probe.mode;
     let mut jail = jail(probe);
     note_trial(&mut jail, trial);
     jail.layers.push(scratch());
     note_template(&mut jail, home);
-    let mut tiers = vec![jail];
-    for tier in ["wasm", "container", "gvisor", "microvm"] {
-        let fix = Some("planned; this version of Atoll has the jail tier only".to_owned());
-        tiers.push(TierReport {
-            tier,
-            available: false,
-            layers: Vec::new(),
-            weaker: Vec::new(),
-            fix,
-        });
+    let mut tiers = vec![jail, wasm::report(home)];
+    let (programs, missing) = (tier_programs(settings), missing_tiers(settings));
+    for tier in [Tier::Container, Tier::Gvisor] {
+        tiers.push(other_tier(tier, programs.get(&tier), missing.get(&tier)));
     }
+    tiers.push(microvm(home, settings));
     Report { mode, tiers }
+}
+
+/// A tier that a program of others builds: found, not tried.
+fn other_tier(tier: Tier, program: Option<&String>, missing: Option<&String>) -> TierReport {
+    let found = |detail: &String| tried("program", true, detail.clone(), None);
+    TierReport {
+        tier: tier.as_str(),
+        available: missing.is_none(),
+        layers: program.map(found).into_iter().collect(),
+        weaker: Vec::new(),
+        fix: missing.cloned(),
+    }
+}
+
+/// What is there is told, and that software emulation keeps nobody in.
+fn microvm(home: &Path, settings: &TierSettings) -> TierReport {
+    let program = std::env::current_exe().unwrap_or_default();
+    let found = microvm_host(home, &program, settings.microvm_kernel.as_deref());
+    let (layers, weaker, fix) = match found {
+        Ok(host) => {
+            let (accelerator, weaker) = match host.emulated {
+                None => ("kvm: the processor runs guests".to_owned(), Vec::new()),
+                Some(why) => (
+                    format!("tcg: software emulation, because {why}"),
+                    vec![
+                        "software emulation: works, is slow, and is not a wall; policies that demand one refuse it"
+                            .to_owned(),
+                    ],
+                ),
+            };
+            let layers = vec![
+                tried("qemu", true, format!("QEMU {}", host.qemu), None),
+                tried("guest kernel", true, host.kernel, None),
+                tried("accelerator", true, accelerator, None),
+            ];
+            (layers, weaker, None)
+        }
+        Err(TierError::NoWall { layer, message, fix }) => (
+            vec![tried(&layer, false, message, Some(fix.clone()))],
+            Vec::new(),
+            Some(fix),
+        ),
+        Err(error) => (Vec::new(), Vec::new(), Some(error.to_string())),
+    };
+    TierReport {
+        tier: "microvm",
+        available: fix.is_none(),
+        layers,
+        weaker,
+        fix,
+    }
 }
 
 /// What the trial found goes before what was read.
@@ -94,7 +144,7 @@ fn note_trial(jail: &mut TierReport, trial: Result<(), EngineError>) {
             jail.layers.push(tried("trial", true, detail, None));
             return;
         }
-        Err(EngineError::Jail(JailError::NoWall { layer, message, fix })) => (layer, message, fix),
+        Err(EngineError::Tier(TierError::NoWall { layer, message, fix })) => (layer, message, fix),
         Err(error) => {
             let fix = "see the cause; it may be a fault of Atoll".to_owned();
             ("trial".to_owned(), atoll_jail::chain(&error), fix)

@@ -13,6 +13,8 @@ pub(crate) mod serve;
 pub(crate) mod template;
 
 use crate::output::Failure;
+use atoll_engine::TierSettings;
+use atoll_server::config::{Sources, resolve_tiers};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::path::{Path, PathBuf};
 
@@ -51,4 +53,19 @@ pub(crate) fn usable_home() -> Result<PathBuf, Failure> {
         .take_while(|dir| std::fs::remove_dir(dir).is_ok())
         .count();
     Ok(home)
+}
+
+/// Where settings are for commands that are no server.
+pub(crate) fn sources(home: &Path) -> Sources {
+    Sources {
+        flags: Vec::new(),
+        environment: serve::environment(),
+        file: std::env::var_os("ATOLL_CONFIG").map(PathBuf::from),
+        usual_file: Some(home.join("atoll.toml")),
+    }
+}
+
+/// What the operator says about tiers holds for every command, not for a server only.
+pub(crate) fn tier_settings(home: &Path) -> Result<TierSettings, Failure> {
+    resolve_tiers(&sources(home)).map_err(|error| Failure::bad(&error))
 }

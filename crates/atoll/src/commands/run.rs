@@ -4,35 +4,28 @@ mod charts;
 mod dry;
 mod flags;
 mod gate;
+mod local;
 mod notes;
 mod remote;
 mod request;
 mod secrets;
 mod sheets;
 mod shown;
+mod tier;
 
-use super::{audit, template, usable_home};
+use super::{audit, usable_home};
 use crate::args::RunArgs;
 use crate::client::Server;
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
-use atoll_core::ExecutionId;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Opening};
-use atoll_engine::template::{Template, TemplateStore};
-use atoll_engine::{
-    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Secrets, Walls,
-    Warmth,
-};
+use atoll_engine::audit::{Action, Actor, Closing, Opening};
+use atoll_engine::{OutDir, SavedFiles};
 use request::Request;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use tokio::sync::Notify;
-
-/// Where nobody names another one.
-const DEFAULT_TEMPLATE: &str = "python-data";
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let mut request = Request::read(args)?;
@@ -42,49 +35,22 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
             remote::run(&server, request, printer, interrupt).await
         });
     }
-    let approved = match gate::pass(&request) {
-        Ok(approved) => approved,
-        Err(refused) => {
-            // It is refused in any case.
-            if let Err(failure) = note_refused(&request, &refused) {
-                crate::output::note(&format!(
-                    "note: the refusal is not in the audit log: {}\n",
-                    failure.message
-                ));
-            }
-            return with_printer(&mut request, async |request, printer, _| {
-                Ok(show(request, *refused, SavedFiles::default(), None, printer))
-            });
-        }
-    };
-    let home = usable_home()?;
-    let store = TemplateStore::new(home.clone());
-    let template = template::known(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
-    let log = audit::log_of(&home)?;
-    let template = template::open(&store, &log, template)?;
-    // A signal that came too late for the build is for what follows.
-    if store.stop().is_stopped() {
-        return Err(Failure::of_engine(&EngineError::Interrupted));
+    match gate::pass(&request) {
+        Ok(passed) => local::run(&mut request, passed),
+        Err(refused) => show_refused(&mut request, *refused),
     }
-    let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
-    let held = dry::held(&request, &home)?;
-    let config = EngineConfig {
-        home,
-        program,
-        warmth: Warmth::Cold,
-        walls: Walls::default(),
-        audit: Audit::Log(Arc::clone(&log)),
-    };
-    raise_open_files();
-    with_printer(&mut request, async |request, printer, interrupt| {
-        let local = Local {
-            config,
-            template,
-            approved,
-            held,
-            log,
-        };
-        whole_run(local, request, printer, interrupt).await
+}
+
+/// It is refused in any case, whether that can be written down or not.
+fn show_refused(request: &mut Request, refused: Execution) -> Result<ExitStatus, Failure> {
+    if let Err(failure) = note_refused(request, &refused) {
+        crate::output::note(&format!(
+            "note: the refusal is not in the audit log: {}\n",
+            failure.message
+        ));
+    }
+    with_printer(request, async |request, printer, _| {
+        Ok(show(request, refused, SavedFiles::default(), None, printer))
     })
 }
 
@@ -120,45 +86,6 @@ fn with_printer(
     }))
 }
 
-/// What a run without a server needs besides its request.
-struct Local {
-    config: EngineConfig,
-    template: Template,
-    /// Somebody has said yes to what the policy asks about.
-    approved: bool,
-    /// Where the files of a dry run are until somebody wants them.
-    held: Option<dry::Held>,
-    log: Arc<AuditLog>,
-}
-
-async fn whole_run(
-    local: Local,
-    request: &mut Request,
-    printer: &Printer,
-    interrupt: &Arc<Notify>,
-) -> Result<ExitStatus, Failure> {
-    let engine = Engine::start(local.config, local.template).await;
-    let engine = engine.map_err(|error| Failure::of_engine(&error))?;
-    // The caller's own directory is not touched by a dry run.
-    let into = match &local.held {
-        Some(held) => Some(held.out_dir()),
-        None => request.out.take(),
-    };
-    let done = in_sandbox(&engine, (local.approved, into), request, printer, interrupt).await;
-    engine.stop().await;
-    let (execution, files, out) = done.map_err(|error| Failure::of_engine(&error))?;
-    match local.held {
-        None => Ok(show(request, execution, files, out, printer)),
-        Some(_held) => {
-            let save = |mut held| charts::save(&execution.results, &mut held).saved;
-            let charts = out.filter(|_| request.saves_charts()).map(save).unwrap_or_default();
-            let done = (execution, files);
-            let (execution, files, out) = dry::settle(request, &local.log, done, &charts, (printer, interrupt)).await;
-            Ok(show(request, execution, files, out, printer))
-        }
-    }
-}
-
 /// Waits until all is printed. By now nothing runs any more: who does not read holds only this process, and a signal
 /// ends the wait.
 async fn finish(printer: Printer, status: ExitStatus, interrupt: &Notify) -> ExitStatus {
@@ -183,83 +110,6 @@ fn tell(printer: &Printer, failure: &Failure, json: bool) -> ExitStatus {
     }
     printer.print(Stream::Stderr, failure.text().into_bytes());
     failure.status
-}
-
-/// Each collected file is a descriptor for a moment. What the system does not give is told when it is missed.
-fn raise_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let current = maximum;
-    setrlimit(Resource::Nofile, Rlimit { current, maximum }).ok();
-}
-
-async fn in_sandbox(
-    engine: &Engine,
-    (approved, out): (bool, Option<OutDir>),
-    request: &Request,
-    printer: &Printer,
-    interrupt: &Arc<Notify>,
-) -> Result<(Execution, SavedFiles, Option<OutDir>), EngineError> {
-    let spec = SandboxSpec {
-        limits: request.limits,
-        inputs: request.inputs.clone(),
-        env: request.env.clone(),
-        secrets: request.secrets.clone(),
-        start: Some(request.language),
-        once: true,
-        dry_run: request.dry_run,
-        by: Actor::local(),
-        policy: request.policy.clone(),
-        // Was asked before anything was started.
-        approver: None,
-    };
-    let sandbox = engine.create(spec).await?;
-    interrupt_on_signals(interrupt);
-    let json = request.json;
-    let mut sink = |output: Output<'_>| match output {
-        Output::Stdout(bytes) if !json => printer.pass(Stream::Stdout, bytes),
-        Output::Stderr(bytes) if !json => printer.pass(Stream::Stderr, bytes),
-        Output::Stdout(_)
-        | Output::Stderr(_)
-        | Output::Result(_)
-        | Output::Updated(..)
-        | Output::Cleared
-        | Output::Held(_) => {}
-    };
-    let asked = atoll_engine::Request {
-        id: ExecutionId::from_random(random()),
-        context: Choice::Default(request.language),
-        code: &request.code,
-        env: BTreeMap::new(),
-        // The sandbox has them.
-        secrets: Secrets::default(),
-        limits: None,
-        control: Control::of(Arc::clone(interrupt)),
-        room: atoll_engine::Room::default(),
-        raw_results: request.raw_results,
-        policy: None,
-        approved,
-    };
-    let mut execution = sandbox.execute(asked, &mut sink).await?;
-    let (files, out) = sandbox.collect_into(out).await?;
-    execution.files = files.files.clone();
-    execution.dry_run = sandbox.dry_run(&execution.files, &request.inputs).await;
-    Ok((execution, files, out))
-}
-
-/// Ctrl-C and a polite end of the process interrupt the code; the sandbox is then taken down as always.
-fn interrupt_on_signals(interrupt: &Arc<Notify>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        if let Ok(mut signals) = signal(kind) {
-            let interrupt = Arc::clone(interrupt);
-            tokio::spawn(async move {
-                while signals.recv().await.is_some() {
-                    interrupt.notify_one();
-                }
-            });
-        }
-    }
 }
 
 /// Whatever could not be saved, what the code gave is shown.

@@ -4,10 +4,13 @@ use super::audit::{log_of, noted};
 use super::{home, usable_home};
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::bar::Bar;
-use crate::output::{Failure, visible};
+use crate::output::{Failure, note, visible};
+use atoll_core::Language;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
-use atoll_engine::template::{OtherBuild, Template, TemplateError, TemplateInfo, TemplateStore};
+use atoll_engine::template::{
+    ImageSource, OtherBuild, SourceError, Template, TemplateError, TemplateInfo, TemplateStore,
+};
 use serde::Serialize;
 use std::io::Write;
 use std::sync::Arc;
@@ -19,12 +22,23 @@ pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
     };
     let store = TemplateStore::new(home);
     match args.command {
-        TemplateCommand::Build { name, force, json } => build(&store, &name, force, json),
+        TemplateCommand::Build {
+            name,
+            from,
+            given,
+            force,
+            json,
+        } => match from {
+            Some(from) => build_image(&store, given.or(name), &from, force, json),
+            None => build(&store, name.as_deref().unwrap_or(DEFAULT_TEMPLATE), force, json),
+        },
         TemplateCommand::List { json } => list(&store, json),
         TemplateCommand::Show { name, json } => show(&store, &name, json),
         TemplateCommand::Rm { name } => remove(&store, &name),
     }
 }
+
+const DEFAULT_TEMPLATE: &str = "python-data";
 
 /// A name that a template has.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +64,7 @@ pub(crate) fn open(store: &TemplateStore, log: &Arc<AuditLog>, template: Known<'
 }
 
 fn ensured(store: &TemplateStore, name: &str, force: bool) -> Result<Template, Failure> {
-    let bar = Bar::new(name, store.stop());
+    let bar = Bar::new(format!("template {name}"), store.stop());
     let template = match force {
         true => store.rebuild(name, &bar),
         false => store.ensure(name, &bar),
@@ -79,6 +93,36 @@ fn build(store: &TemplateStore, name: &str, force: bool, json: bool) -> Result<E
         true => built(&log_of(&usable_home()?)?, name, || ensured(store, name, force))?,
         false => ensured(store, name, force)?,
     };
+    ready(store, &template, json)
+}
+
+/// Makes a template of an image. It is written down like any build.
+fn build_image(
+    store: &TemplateStore,
+    name: Option<String>,
+    from: &str,
+    force: bool,
+    json: bool,
+) -> Result<ExitStatus, Failure> {
+    let source: ImageSource = from.parse().map_err(|error: SourceError| Failure::bad(&error))?;
+    let name =
+        name.ok_or_else(|| Failure::usage("give the template a name: `atoll template build NAME --from IMAGE`"))?;
+    let work = || {
+        let bar = Bar::new(format!("template {name}"), store.stop());
+        let template = store.from_image(&name, &source, force, &bar);
+        bar.finish();
+        template.map_err(|error| fail(&error))
+    };
+    let template = built(&log_of(&usable_home()?)?, &name, work)?;
+    for language in [Language::Python, Language::Bash] {
+        if let (Err(lacks), false) = (template.programs.of(language), json) {
+            note(&format!("note: {lacks}\n"));
+        }
+    }
+    ready(store, &template, json)
+}
+
+fn ready(store: &TemplateStore, template: &Template, json: bool) -> Result<ExitStatus, Failure> {
     let info = store.show(&template.name).map_err(|error| fail(&error))?;
     if json {
         print_json(&info)
@@ -149,7 +193,7 @@ fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
 
 fn fail(error: &TemplateError) -> Failure {
     let mut failure = match error {
-        TemplateError::Recipe { .. } => Failure::bad(error),
+        _ if error.is_of_the_request() => Failure::bad(error),
         TemplateError::Stopped { .. } => Failure::interrupted(error),
         _ if error.is_of_the_host() => Failure::of_the_host(error),
         _ => Failure::ours(error),

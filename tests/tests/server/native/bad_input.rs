@@ -68,7 +68,7 @@ fn wrong_runs_and_sandboxes_are_refused_with_words() {
         ],
     );
     let wall = server
-        .json("POST", "/v1/run", &json!({"code": "1", "tier": "wasm"}))
+        .json("POST", "/v1/run", &json!({"code": "1", "tier": "microvm"}))
         .unwrap();
     assert_eq!((wall.status, wall.code().unwrap().as_str()), (501, "no_wall"));
     let unknown = server

@@ -17,7 +17,8 @@ fn body(route: &Route) -> Option<String> {
     let body = match (route.method.as_str(), last) {
         ("POST", "run") => json!({"code": "1"}),
         ("POST", "extend") => json!({"ms": 60_000}),
-        ("POST", "contexts") => json!({}),
+        ("POST", "contexts" | "snapshots") => json!({}),
+        ("POST", "fork") => json!({"count": 1}),
         ("POST", "move") => json!({"from": "a", "to": "b"}),
         ("POST", "directory") => json!({"path": "a"}),
         ("POST", "timeout") => json!({"timeout": 10}),

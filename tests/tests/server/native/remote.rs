@@ -115,7 +115,7 @@ fn objects_and_exit_codes_are_the_same() {
     for (args, code) in [
         (&["-c", ""][..], 2),
         (&["-c", "1", "--memory", "1KiB"], 2),
-        (&["-c", "1", "--tier", "wasm"], 5),
+        (&["-c", "1", "--tier", "microvm"], 5),
         (&["-c", "1", "--template", "nothing"], 2),
         (&["-c", "1", "--memory", "900GiB"], 2),
         (&["-c", "1", "--server", "https://127.0.0.1"], 2),

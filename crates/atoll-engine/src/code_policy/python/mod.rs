@@ -9,6 +9,7 @@ mod fold;
 mod loops;
 mod magic;
 mod names;
+mod needs;
 mod syntax;
 mod tables;
 mod texts;
@@ -33,6 +34,7 @@ use std::collections::HashMap;
 use walk::Walker;
 
 pub(super) use cell::prepare;
+pub(super) use needs::needs;
 pub(super) use tables::is_risky_word;
 
 /// Stack for each level of a tree: walking and dropping it recurse.

@@ -93,7 +93,7 @@ impl E2b {
     }
 
     /// A sandbox of the caller that has not ended.
-    fn own(&self, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
+    pub(super) fn own(&self, caller: &Caller, name: &str) -> Result<Arc<Session>, ApiError> {
         let found = plain_id(name).and_then(|id| self.sandboxes.find(caller, &id));
         found
             .filter(|session| session.state() != State::Ended && !session.spec.sealed)
@@ -280,25 +280,6 @@ pub(super) async fn metrics(
     }])))
 }
 
-/// What another tier can do and this one cannot.
-pub(super) async fn not_in_this_tier(
-    Extract(state): Extract<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<StatusCode, ApiError> {
-    state.e2b.own(&caller, &name)?;
-    let message = "snapshots and forks are not in the tier `jail`; the tiers gvisor and microvm are planned for them";
-    Err(ApiError::new(ErrorCode::NotSupported, message))
-}
-
-pub(super) async fn no_snapshots(_caller: Caller) -> Json<Value> {
-    Json(json!([]))
-}
-
-pub(super) async fn no_snapshot(_caller: Caller, Path(name): Path<String>) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("there is no snapshot '{name}'"))
-}
-
 /// Only saying again what holds anyhow is possible: nothing goes out.
 pub(super) async fn network(
     Extract(state): Extract<AppState>,
@@ -316,10 +297,12 @@ pub(super) async fn network(
 
 pub(super) async fn template_alias(
     Extract(state): Extract<AppState>,
-    _caller: Caller,
+    caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let known = template(&name).is_none_or(|name| state.e2b.sandboxes.has_template(&name));
+    let sandboxes = &state.e2b.sandboxes;
+    let is_snapshot = sandboxes.find_snapshot(&caller, &name).is_some();
+    let known = is_snapshot || template(&name).is_none_or(|name| sandboxes.has_template(&name));
     match known {
         true => Ok(Json(json!({"templateID": name, "public": true}))),
         false => Err(ApiError::new(

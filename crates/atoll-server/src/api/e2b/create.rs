@@ -128,6 +128,8 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
     let reach = reach(&call)?;
     let timeout = call.timeout.unwrap_or(timeout);
     let wish = Wish {
+        tier: None,
+        code: None,
         template: template(&call.template_id),
         limits: limits(e2b.limits),
         env: call.env_vars.unwrap_or_default(),
@@ -141,6 +143,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         once: false,
         dry_run: false,
         policy: None,
+        snapshot: e2b.sandboxes.find_snapshot(caller, &call.template_id),
     };
     let made = e2b.sandboxes.create(caller, wish).await?;
     e2b.reach

@@ -17,7 +17,7 @@ use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language, SandboxId};
 use atoll_engine::audit::Actor;
 use atoll_engine::session::{Session, SessionError};
-use atoll_engine::{Choice, ContextInfo, Control, EngineError, JailError, Output, Request, Sandbox, Secrets};
+use atoll_engine::{Choice, ContextInfo, Control, EngineError, Output, Request, Sandbox, Secrets, TierError};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -240,9 +240,11 @@ impl Run {
 
 fn failure(error: &EngineError) -> CodeError {
     let value = match error {
-        EngineError::Language(_) | EngineError::NoNode(_) | EngineError::NoContext(_) | EngineError::Interrupted => {
-            error.to_string()
-        }
+        EngineError::Language(_)
+        | EngineError::NoNode(_)
+        | EngineError::NoProgram(_)
+        | EngineError::NoContext(_)
+        | EngineError::Interrupted => error.to_string(),
         _ => "the sandbox could not run the code".to_owned(),
     };
     CodeError {
@@ -271,7 +273,7 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
 /// A context may be asked for in a directory that is not there yet.
 async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
     match sandbox.make_dir(cwd).await {
-        Err(EngineError::Jail(JailError::Refused { why: Why::Exists, .. })) => Ok(()),
+        Err(EngineError::Tier(TierError::Refused { why: Why::Exists, .. })) => Ok(()),
         made => made.map(drop),
     }
 }
@@ -279,14 +281,14 @@ async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
 fn refuse(error: EngineError) -> Refusal {
     match error {
         EngineError::NoContext(id) => no_context(&id),
-        EngineError::Jail(JailError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message),
+        EngineError::Tier(TierError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message),
         EngineError::Audit(_) => {
             let error = ApiError::from(error);
             (error.code().status(), error.message().to_owned())
         }
         EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
         EngineError::Language(_) => (StatusCode::BAD_REQUEST, error.to_string()),
-        EngineError::NoNode(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
+        EngineError::NoNode(_) | EngineError::NoProgram(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
         _ => (
             StatusCode::INTERNAL_SERVER_ERROR,
             "the sandbox could not do it".to_owned(),

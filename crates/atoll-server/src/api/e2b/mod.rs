@@ -20,6 +20,7 @@ mod ports;
 mod process;
 mod reach;
 mod route;
+mod snapshots;
 mod tokens;
 mod unpack;
 mod user;
@@ -128,16 +129,11 @@ fn control_routes() -> Vec<Route> {
         route(post, "/sandboxes/{id}/timeout", run, on::post(control::set_timeout)),
         route(post, "/sandboxes/{id}/pause", run, on::post(control::pause)),
         route(get, "/sandboxes/{id}/metrics", read, on::get(control::metrics)),
-        route(
-            post,
-            "/sandboxes/{id}/snapshots",
-            run,
-            on::post(control::not_in_this_tier),
-        ),
-        route(post, "/sandboxes/{id}/fork", run, on::post(control::not_in_this_tier)),
+        route(post, "/sandboxes/{id}/snapshots", run, on::post(snapshots::create)),
+        route(post, "/sandboxes/{id}/fork", run, on::post(snapshots::make_forks)),
         route(put, "/sandboxes/{id}/network", run, on::put(control::network)),
-        route(get, "/snapshots", read, on::get(control::no_snapshots)),
-        route(delete, "/templates/{id}", run, on::delete(control::no_snapshot)),
+        route(get, "/snapshots", read, on::get(snapshots::list)),
+        route(delete, "/templates/{id}", run, on::delete(snapshots::remove)),
         route(
             get,
             "/templates/aliases/{alias}",

@@ -7,7 +7,7 @@ use crate::auth::{Caller, SecretKey};
 use crate::http::{Place, until};
 use atoll_core::wire::agent::Refusal;
 use atoll_engine::session::{LongUse, Session};
-use atoll_engine::{EngineError, JailError};
+use atoll_engine::{EngineError, TierError};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -187,7 +187,7 @@ async fn join(ours: OnUpgrade, theirs: OnUpgrade, place: Option<Place>, meter: M
 fn closed(error: EngineError) -> ApiError {
     match error {
         EngineError::Audit(_) => error.into(),
-        EngineError::Jail(JailError::Refused {
+        EngineError::Tier(TierError::Refused {
             why: Refusal::NotListening,
             ..
         }) => ApiError::new(ErrorCode::Ended, "The sandbox is running but port is not open"),

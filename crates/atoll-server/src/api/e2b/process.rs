@@ -145,7 +145,7 @@ fn lifetime(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
 async fn end_in_time(command: Arc<Command>, limit: Duration, late: Arc<AtomicBool>) {
     if tokio::time::timeout(limit, command.wait()).await.is_err() {
         late.store(true, Ordering::Release);
-        command.signal(9);
+        command.signal(9).await;
     }
 }
 

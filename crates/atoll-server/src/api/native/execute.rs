@@ -2,6 +2,7 @@
 //! interrupted.
 
 use super::dry::Dry;
+use super::moves::{Moves, tell};
 use super::outputs::{Outputs, collect};
 use super::wire::OutputFiles;
 use super::wish::Variables;
@@ -24,6 +25,8 @@ pub(super) struct Job {
     pub(super) state: AppState,
     pub(super) caller: Caller,
     pub(super) session: Arc<Session>,
+    /// Of a run: why it is where it is, and where it goes from there.
+    pub(super) moves: Option<Moves>,
     pub(super) code: String,
     pub(super) context: Choice,
     pub(super) variables: Variables,
@@ -101,9 +104,9 @@ pub(super) fn start(job: Job) -> (Arc<Said<Own>>, Reins) {
 }
 
 impl Job {
-    async fn run(self, said: &Said<Own>, control: &Control) {
-        let session = Arc::clone(&self.session);
+    async fn run(mut self, said: &Said<Own>, control: &Control) {
         let execution = self.execute(said, control).await;
+        let session = Arc::clone(&self.session);
         let finished = match self.after {
             After::Stays => Finished {
                 done: execution,
@@ -126,11 +129,44 @@ impl Job {
         said.say(Own::Finished(Box::new(finished)));
     }
 
-    async fn execute(&self, said: &Said<Own>, control: &Control) -> Result<Execution, ApiError> {
+    async fn execute(&mut self, said: &Said<Own>, control: &Control) -> Result<Execution, ApiError> {
+        let Some(moves) = self.moves.take() else {
+            return self.execute_here(said, control, false).await;
+        };
+        let holds = moves.holds();
+        let mut execution = self.execute_here(said, control, holds).await?;
+        match moves.next(&execution) {
+            None if holds => {
+                let started = json!({"execution_id": execution.execution_id, "sandbox_id": self.session.id()});
+                said.say(Own::Started(started));
+                tell(said, &execution);
+            }
+            None => {}
+            Some(tier) => {
+                let first = execution;
+                self.leave().await;
+                self.session = moves.make(&self.state, &self.caller, tier).await?;
+                execution = self.execute_here(said, control, false).await?;
+                moves.explain(&mut execution, Some(&first));
+                return Ok(execution);
+            }
+        }
+        moves.explain(&mut execution, None);
+        Ok(execution)
+    }
+
+    /// The sandbox is of no more use; its place is free for the next one.
+    async fn leave(&self) {
+        self.session.end_by(&self.caller.actor(), EndReason::Closed);
+        self.session.gone().await;
+    }
+
+    async fn execute_here(&self, said: &Said<Own>, control: &Control, holds: bool) -> Result<Execution, ApiError> {
         let id = ExecutionId::from_random(crate::random_bytes());
-        said.say(Own::Started(
-            json!({"execution_id": id, "sandbox_id": self.session.id()}),
-        ));
+        let started = json!({"execution_id": id, "sandbox_id": self.session.id()});
+        if !holds {
+            said.say(Own::Started(started));
+        }
         let request = Request {
             id,
             context: self.context.clone(),
@@ -144,7 +180,11 @@ impl Job {
             policy: self.policy.clone(),
             approved: false,
         };
-        let mut sink = |output: Output<'_>| said.hear(output);
+        let mut sink = |output: Output<'_>| match output {
+            Output::Held(_) => said.hear(output),
+            _ if holds => {}
+            output => said.hear(output),
+        };
         Ok(self
             .state
             .sandboxes

@@ -41,6 +41,7 @@ pub(crate) async fn run(
     state.sandboxes.check_day_of(session.id())?;
     let context = choose(&call, &session)?;
     let job = Job {
+        moves: None,
         state: state.clone(),
         caller,
         limits: limits(&state, &call, &session)?,

@@ -14,6 +14,7 @@ mod files;
 mod find;
 mod health;
 mod keys;
+mod moves;
 mod outputs;
 mod pages;
 mod policies;
@@ -22,6 +23,7 @@ mod released;
 mod run;
 mod sandboxes;
 mod sheet;
+mod snapshots;
 mod sse;
 mod templates;
 mod wire;
@@ -109,6 +111,10 @@ fn sandbox_routes() -> Vec<Route> {
         keyed(post, "/v1/sandboxes/{id}/pause", run, on::post(sandboxes::pause)),
         keyed(post, "/v1/sandboxes/{id}/resume", run, on::post(sandboxes::resume)),
         keyed(get, "/v1/sandboxes/{id}/events", read, on::get(events::follow)),
+        keyed(post, "/v1/sandboxes/{id}/snapshots", run, on::post(snapshots::create)),
+        keyed(post, "/v1/sandboxes/{id}/fork", run, on::post(snapshots::make_forks)),
+        keyed(get, "/v1/snapshots", read, on::get(snapshots::list)),
+        keyed(delete, "/v1/snapshots/{id}", run, on::delete(snapshots::remove)),
     ]
 }
 
@@ -181,6 +187,10 @@ fn inside_routes() -> Vec<Route> {
         sandboxes::extend,
         sandboxes::pause,
         sandboxes::resume,
+        snapshots::create,
+        snapshots::make_forks,
+        snapshots::list,
+        snapshots::remove,
         events::follow,
         executions::run,
         executions::interrupt,

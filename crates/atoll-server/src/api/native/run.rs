@@ -3,6 +3,7 @@
 use super::body::{Call, read};
 use super::dry::Dry;
 use super::execute::{After, Ends, Finished, Job, Own, start};
+use super::moves::Moves;
 use super::policies::asked;
 use super::wire::{ExecutionAnswer, RunRequest};
 use super::wish::{Place, Variables, checked_code, checked_env, language};
@@ -58,6 +59,7 @@ pub(crate) async fn run(
     let wish = Wish {
         inputs,
         once: true,
+        code: Some((code.clone(), language)),
         dry_run: query.dry_run,
         policy: asked(&state, call.policy.as_ref())?,
         ..place.wish(&state, checked_env(call.env, call.secrets).await?)
@@ -65,8 +67,10 @@ pub(crate) async fn run(
     let dry = query
         .dry_run
         .then(|| Box::new(Dry::new(&state, &caller, &wish, language)));
+    let again = wish.clone();
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
+        moves: Some(Moves::new(again, made.chosen)),
         state: state.clone(),
         caller,
         session: made.session,

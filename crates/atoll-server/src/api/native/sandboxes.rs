@@ -11,10 +11,12 @@ use crate::sandboxes::Wish;
 use atoll_core::EndReason;
 use atoll_core::service::LifetimeMillis;
 use atoll_engine::session::Rule;
+use atoll_engine::snapshot::Snapshot;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
 
@@ -33,6 +35,7 @@ pub(crate) async fn create(
     let Call {
         call, inputs, folder, ..
     } = read::<SandboxRequest>(&state, &caller, request).await?;
+    let snapshot = snapshot(&state, &caller, &call, inputs.is_empty())?;
     let place = Place::of(&state, call.tier, call.template, call.profile, call.limits)?;
     let idle = lifetime(&state, call.idle_ms)?;
     let wish = Wish {
@@ -43,6 +46,7 @@ pub(crate) async fn create(
         longest: lifetime(&state, call.lifetime_ms)?,
         pause_at_end: call.pause_when_idle,
         max_executions: checked_count(call.max_executions)?,
+        snapshot,
         ..place.wish(&state, checked_env(call.env, call.secrets).await?)
     };
     let made = state.sandboxes.create(&caller, wish).await?;
@@ -53,6 +57,23 @@ pub(crate) async fn create(
         Some(rate) => (rate, answer).into_response(),
         None => answer,
     })
+}
+
+/// What it goes on from, if it does. What is fixed by then cannot be asked for.
+fn snapshot(
+    state: &AppState,
+    caller: &Caller,
+    call: &SandboxRequest,
+    no_inputs: bool,
+) -> Result<Option<Arc<Snapshot>>, ApiError> {
+    let Some(name) = &call.snapshot else { return Ok(None) };
+    let free = call.tier.is_none() && call.template.is_none() && call.profile.is_none() && call.limits.is_none();
+    if !free || !no_inputs {
+        let message = "a sandbox from a snapshot has the snapshot's tier, template and limits, and no inputs";
+        return Err(ApiError::invalid(message));
+    }
+    let found = state.sandboxes.find_snapshot(caller, name);
+    found.map(Some).ok_or_else(|| ApiError::not_found("snapshot"))
 }
 
 fn checked_count(count: Option<u64>) -> Result<Option<u64>, ApiError> {

@@ -2,7 +2,7 @@
 
 use super::wire::{LimitsRequest, SecretValues};
 use crate::api::object::Object;
-use crate::api::{ApiError, AppState, ErrorCode};
+use crate::api::{ApiError, AppState};
 use crate::sandboxes::Wish;
 use atoll_core::{Language, Limits, ProfileName, Tier};
 use atoll_engine::session::Rule;
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 /// In what a sandbox is made.
 #[derive(Debug)]
 pub(super) struct Place {
+    tier: Option<Tier>,
     template: Option<String>,
     limits: Limits,
 }
@@ -24,7 +25,7 @@ impl Place {
         profile: Option<String>,
         limits: Option<Object<LimitsRequest>>,
     ) -> Result<Self, ApiError> {
-        check_tier(tier.as_deref().map_or(Ok(Tier::Auto), str::parse)?)?;
+        let tier = tier.as_deref().map(str::parse).transpose()?;
         let most = state.settings.max_profile;
         let profile = profile
             .as_deref()
@@ -34,12 +35,14 @@ impl Place {
             return Err(ApiError::invalid(message).hint("the operator raises it with the setting max_profile"));
         }
         let limits = limits.unwrap_or_default().0.over(Limits::of(profile), most)?;
-        Ok(Self { template, limits })
+        Ok(Self { tier, template, limits })
     }
 
     /// With the server's idle time and no end of its own.
     pub(super) fn wish(self, state: &AppState, (env, secrets): Variables) -> Wish {
         Wish {
+            tier: self.tier,
+            code: None,
             template: self.template,
             limits: self.limits,
             env,
@@ -53,17 +56,7 @@ impl Place {
             once: false,
             dry_run: false,
             policy: None,
-        }
-    }
-}
-
-/// A request never silently gets another wall than it asked for.
-fn check_tier(tier: Tier) -> Result<(), ApiError> {
-    match tier {
-        Tier::Auto | Tier::Jail => Ok(()),
-        Tier::Wasm | Tier::Container | Tier::Gvisor | Tier::Microvm => {
-            let message = format!("this version of Atoll cannot build the tier `{tier}`");
-            Err(ApiError::new(ErrorCode::NoWall, message).hint("use the tier `jail`"))
+            snapshot: None,
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::DEFAULT_TEMPLATE;
 use crate::args::DoctorArgs;
 use crate::commands::template::{self, print, print_json};
-use crate::commands::{audit, usable_home};
+use crate::commands::{audit, tier_settings, usable_home};
 use crate::output::{Failure, note, visible};
 use atoll_attack::bench::Bench;
-use atoll_attack::{AttackError, Finding, Report, Verdict, attack, steps};
+use atoll_attack::{AttackError, Finding, Ground, Report, Verdict, attack, steps};
 use atoll_core::Tier;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::template::TemplateStore;
@@ -29,9 +29,9 @@ Tries to leave sandboxes of this install, for about a minute. What it does to th
 ";
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    check_tier(&args.tier)?;
+    let tier = check_tier(&args.tier)?;
     let (path, mut file) = report_file(args.report.as_deref())?;
-    let attacked = attacked(args);
+    let attacked = attacked(args, tier);
     let report = match attacked {
         Ok(report) => report,
         Err(failure) => {
@@ -49,13 +49,13 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     Ok(report.summary.exit_status())
 }
 
-fn check_tier(name: &str) -> Result<(), Failure> {
+fn check_tier(name: &str) -> Result<Tier, Failure> {
     let tier: Tier = name.parse().map_err(|error| Failure::bad(&error))?;
     match tier {
-        Tier::Jail => Ok(()),
+        Tier::Jail | Tier::Container | Tier::Gvisor => Ok(tier),
         other => Err(Failure::no_wall(
-            format!("tier `{other}` is planned, not there yet"),
-            "attack the tier jail, the only one of this version",
+            format!("tier `{other}` cannot be attacked"),
+            "attack the tier jail, container or gvisor",
         )),
     }
 }
@@ -82,7 +82,7 @@ fn write(file: &mut File, path: &Path, report: &Report) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(|error| Failure::ours(&error))
 }
 
-fn attacked(args: &DoctorArgs) -> Result<Report, Failure> {
+fn attacked(args: &DoctorArgs, tier: Tier) -> Result<Report, Failure> {
     let home = usable_home()?;
     let store = TemplateStore::new(home.clone());
     let template = template::known(&store, args.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
@@ -92,6 +92,8 @@ fn attacked(args: &DoctorArgs) -> Result<Report, Failure> {
     let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
     let bench = Bench {
         config: EngineConfig {
+            tier,
+            settings: tier_settings(&home)?,
             home,
             program,
             warmth: Warmth::Warm,
@@ -99,6 +101,7 @@ fn attacked(args: &DoctorArgs) -> Result<Report, Failure> {
             audit,
         },
         template,
+        ground: Ground::default(),
     };
     note(BEFORE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -4,13 +4,20 @@ use super::request::Request;
 use crate::commands::policy::finding;
 use crate::output::note;
 use atoll_core::execution::Execution;
-use atoll_core::{ExecutionId, Finding, Verdict};
+use atoll_core::{ExecutionId, Finding, Tier, Verdict};
 use atoll_engine::gate::{Decision, Judged, Place, judge};
 use atoll_engine::policy::Policy;
 use std::io::{BufRead, IsTerminal};
 
-/// Whether the code may run, and whether somebody had to say so; otherwise the answer.
-pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
+/// Code that may run.
+pub(super) struct Passed {
+    /// Somebody had to say so.
+    pub(super) approved: bool,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Whether the code may run; otherwise the answer.
+pub(super) fn pass(request: &Request) -> Result<Passed, Box<Execution>> {
     let policy = request.policy.clone().unwrap_or_else(Policy::standard);
     let mut judged = judge(&request.code, request.language, &policy, true);
     request.secrets.redactor().iter().for_each(|hides| judged.hide(hides));
@@ -18,15 +25,30 @@ pub(super) fn pass(request: &Request) -> Result<bool, Box<Execution>> {
         tell(&judged.findings);
     }
     let refusal = match &judged.decision {
-        Decision::Run => return Ok(false),
-        Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => return Ok(true),
+        Decision::Run => return Ok(passed(false, judged.findings)),
+        Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => return Ok(passed(true, judged.findings)),
         Decision::Ask(refusal) if can_be_asked() => refusal.clone().denied(None),
         Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal.clone(),
     };
     let id = ExecutionId::from_random(super::random());
     let found = (judged.findings, judged.policy);
-    let execution = refusal.into_execution(id, request.language, found, Place::default());
+    let tier = request.tier.filter(|tier| *tier != Tier::Auto).unwrap_or_default();
+    let execution = refusal.into_execution(id, request.language, found, nowhere(tier));
     Err(Box::new(execution))
+}
+
+fn passed(approved: bool, findings: Vec<Finding>) -> Passed {
+    Passed { approved, findings }
+}
+
+/// Code that was refused has no sandbox.
+pub(super) fn nowhere(tier: Tier) -> Place {
+    Place {
+        sandbox: None,
+        context: None,
+        template: None,
+        tier,
+    }
 }
 
 /// What people who named a policy want to hear of.

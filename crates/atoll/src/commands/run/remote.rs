@@ -1,7 +1,8 @@
 //! `atoll run --server`: the same words in and out, the sandbox on a server.
 
+use super::local::interrupt_on_signals;
 use super::request::Request;
-use super::{gate, interrupt_on_signals, show};
+use super::{gate, show};
 use crate::client::{Event, Events, Form, Server, refusal, refused};
 use crate::commands::dry_report::report;
 use crate::output::{Failure, note, visible};
@@ -76,6 +77,7 @@ fn form(request: &Request) -> Result<Form, Failure> {
     let limits = &request.limits;
     let mut words = json!({
         "language": request.language,
+        "tier": request.tier,
         "template": request.template,
         "profile": request.profile,
         "env": request.env,

@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub(super) struct Request {
     pub(super) code: String,
     pub(super) language: Language,
+    /// `None`: the usual one.
+    pub(super) tier: Option<Tier>,
     pub(super) limits: Limits,
     pub(super) inputs: Vec<Input>,
     pub(super) env: BTreeMap<String, String>,
@@ -50,7 +52,7 @@ impl Request {
                 "language is planned, not there yet: `{language}`; use python, javascript, typescript or bash"
             )));
         }
-        check_tier(word::<Tier>(&args.tier)?)?;
+        let tier = args.tier.as_deref().map(word::<Tier>).transpose()?;
         let limits = limits(&args)?;
         let inputs = args
             .inputs
@@ -82,6 +84,7 @@ impl Request {
         Ok(Self {
             code,
             language,
+            tier,
             limits,
             inputs,
             env,
@@ -112,17 +115,6 @@ fn refuse_planned(args: &RunArgs) -> Result<(), Failure> {
     match args {
         RunArgs { net, .. } if net != "none" => planned("network access (`--net` other than `none`)"),
         _ => Ok(()),
-    }
-}
-
-/// A request never silently gets another wall than it asked for.
-fn check_tier(tier: Tier) -> Result<(), Failure> {
-    match tier {
-        Tier::Auto | Tier::Jail => Ok(()),
-        Tier::Wasm | Tier::Container | Tier::Gvisor | Tier::Microvm => Err(Failure::no_wall(
-            format!("this version of Atoll cannot build the tier `{tier}`"),
-            "use `--tier jail`; `atoll doctor` shows what this machine can do",
-        )),
     }
 }
 

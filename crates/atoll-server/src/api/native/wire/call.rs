@@ -89,6 +89,8 @@ pub struct SandboxForm {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxRequest {
+    /// It goes on from this snapshot: with its tier, template and limits, which cannot be named besides
+    pub snapshot: Option<String>,
     /// `auto` or `jail`; `auto` if absent
     pub tier: Option<String>,
     /// The server's own if absent

@@ -40,6 +40,20 @@ pub struct ExecutionAnswer {
     pub provenance: ExecutionProvenance,
     /// `null` unless it was a dry run
     pub dry_run: Option<ExecutionDryRun>,
+    /// Why it ran in this tier; of a run only
+    pub tier_choice: Option<ExecutionTierChoice>,
+}
+
+/// Why code ran in its tier.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecutionTierChoice {
+    /// What was asked for; `null`: nothing
+    #[schema(example = "auto")]
+    pub asked: Option<String>,
+    pub reason: String,
+    /// The tier in which it ran first, and turned out to need more; nothing of that run is told
+    pub moved_from: Option<String>,
 }
 
 /// What a run with its effects held would have done, as the kernel saw it.
@@ -248,6 +262,7 @@ mod tests {
                 "changes": [{"path": "p", "kind": "changed", "size": 1, "sha256": "s", "diff": "d"}], "hosts": [{"host": "h", "port": 1}],
                 "processes": [{"path": "p", "args": ["a"]}], "more_hosts": 0, "more_processes": 0, "more": 0, "approval_id": "apr_a",
             },
+            "tier_choice": {"asked": "auto", "reason": "r", "moved_from": "wasm"},
         });
         let real: Execution = serde_json::from_value(answer.clone()).unwrap();
         let described: ExecutionAnswer = serde_json::from_value(serde_json::to_value(&real).unwrap()).unwrap();

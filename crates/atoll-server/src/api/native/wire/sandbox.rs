@@ -5,7 +5,6 @@ use super::policy::PolicyName;
 use crate::clock::Timestamp;
 use crate::sandboxes::Past;
 use crate::store::SandboxRecord;
-use atoll_core::Tier;
 use atoll_engine::ContextInfo;
 use atoll_engine::session::{Session, State};
 use serde::{Deserialize, Serialize};
@@ -76,7 +75,7 @@ impl From<&Session> for SandboxAnswer {
         Self {
             id: session.id().to_string(),
             template: session.template.clone(),
-            tier: Tier::Jail.to_string(),
+            tier: session.tier().to_string(),
             state: state.to_owned(),
             created: time(session.created),
             ends_at: (state == "running").then(|| time(session.ends_at())),
@@ -97,7 +96,7 @@ impl From<Past> for SandboxAnswer {
         Self {
             id: past.id.to_string(),
             template: past.template,
-            tier: Tier::Jail.to_string(),
+            tier: past.tier.to_string(),
             state: "ended".to_owned(),
             created: past.created.to_string(),
             ends_at: None,

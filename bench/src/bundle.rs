@@ -1,0 +1,76 @@
+//! `crun` and `runsc` by hand, as somebody would without Atoll: one bundle, one cold container for each run.
+
+use crate::baseline::whole;
+use anyhow::{Context, Result};
+use atoll_engine::template::Template;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+
+/// Each with the words that it needs on a host like this: no cgroups of its own, no network.
+pub(crate) const RUNTIMES: [(&str, &[&str]); 2] = [
+    ("crun", &["--cgroup-manager=disabled"]),
+    ("runsc", &["--platform=ptrace", "--network=none", "--ignore-cgroups"]),
+];
+
+/// Milliseconds of whole `RUNTIME run` processes that run `python -c CODE`.
+pub(crate) fn cold(
+    template: &Template,
+    (runtime, words): (&str, &[&str]),
+    code: &str,
+    count: usize,
+) -> Result<Vec<f64>> {
+    let dir = tempfile::tempdir()?;
+    lay_root(&dir.path().join("rootfs"))?;
+    let config = serde_json::to_vec(&config(template, code))?;
+    std::fs::write(dir.path().join("config.json"), config)?;
+    let state = dir.path().join("state");
+    (0..count)
+        .map(|turn| {
+            let mut command = Command::new(runtime);
+            command.arg("--root").arg(&state).args(words).args(["run", "--bundle"]);
+            whole(command.arg(dir.path()).arg(format!("atoll-bench-{turn}")))
+        })
+        .collect::<Result<_>>()
+        .with_context(|| format!("`{runtime}` alone"))
+}
+
+/// A place for each mount, and the links of a usual root.
+fn lay_root(root: &Path) -> Result<()> {
+    for dir in ["usr", "opt/atoll", "proc", "dev", "tmp", "home/user"] {
+        std::fs::create_dir_all(root.join(dir))?;
+    }
+    for link in ["bin", "lib", "lib64", "sbin"] {
+        std::os::unix::fs::symlink(format!("usr/{link}"), root.join(link))?;
+    }
+    Ok(())
+}
+
+fn config(template: &Template, code: &str) -> Value {
+    let env: Vec<String> = template
+        .env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let bind =
+        |from: &Path, to: &str| json!({"destination": to, "type": "bind", "source": from, "options": ["rbind", "ro"]});
+    let fresh = |kind: &str, to: &str| json!({"destination": to, "type": kind, "source": kind});
+    let namespaces = ["pid", "mount", "network", "ipc", "uts"].map(|kind| json!({"type": kind}));
+    json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": 0, "gid": 0},
+            "cwd": "/home/user",
+            "args": [template.interpreter, "-c", code],
+            "env": env,
+            "noNewPrivileges": true,
+        },
+        "root": {"path": "rootfs", "readonly": true},
+        "mounts": [
+            fresh("proc", "/proc"), fresh("tmpfs", "/dev"), fresh("tmpfs", "/tmp"), fresh("tmpfs", "/home/user"),
+            bind(Path::new("/usr"), "/usr"),
+            bind(&template.tree, "/opt/atoll"),
+        ],
+        "linux": {"namespaces": namespaces},
+    })
+}

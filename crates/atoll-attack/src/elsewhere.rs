@@ -1,0 +1,138 @@
+//! What a probe's promise comes to where something else than our own jail stands between the code and the host.
+//!
+//! A probe asks for an answer of the host's kernel behind the jail's walls. Under gVisor another kernel answers, and what it
+//! lets happen stays in it; in a container of runc there is a second id. Each difference is a row of
+//! [`ELSEWHERE`](crate::elsewhere_table::ELSEWHERE): which probe, what is expected there instead, and why that keeps the
+//! promise. What is not in a row is expected as everywhere.
+
+use crate::elsewhere_table::{ELSEWHERE, SAME_WITHOUT_FILTER};
+use crate::probe::Expect;
+use atoll_core::Outcome;
+use atoll_core::Tier;
+use atoll_core::execution::Receipt;
+
+/// Who answers the code's system calls, and how it was set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ground {
+    /// The host's kernel, behind the jail's walls.
+    #[default]
+    Host,
+    /// The same, in a container of runc.
+    Runc,
+    /// gVisor's kernel.
+    Gvisor,
+}
+
+#[derive(Debug)]
+pub struct Elsewhere {
+    pub id: &'static str,
+    pub at: Ground,
+    pub why: &'static str,
+    pub instead: Instead,
+}
+
+#[derive(Debug)]
+pub enum Instead {
+    /// It is about a wall that is not there. The reason says what is asked in its place.
+    NotAsked,
+    /// Other answers to these facts, and what the control shows.
+    Answers {
+        expect: &'static [Expect],
+        breach: Option<&'static [(&'static str, &'static str)]>,
+    },
+    /// Another end of a load.
+    Load(LoadThere),
+    /// The probe looks where it is.
+    Itself,
+}
+
+#[derive(Debug)]
+pub struct LoadThere {
+    /// Empty: as everywhere.
+    pub ends: &'static [Outcome],
+    /// Empty: as everywhere.
+    pub expect: &'static [Expect],
+    /// What the control shows, if it cannot run to its end.
+    pub breach: Option<&'static [(&'static str, &'static str)]>,
+    /// The whole sandbox ends with it.
+    pub ends_sandbox: bool,
+    /// By how much the sandbox's own count of memory must have grown.
+    pub counted_bytes: u64,
+}
+
+impl Elsewhere {
+    /// As the documents have it.
+    pub fn line(&self) -> String {
+        let (at, part) = (self.at.as_str(), self.instead.as_str());
+        format!("| {} | {at} | {part} | {} |", self.id, self.why)
+    }
+}
+
+impl Instead {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::NotAsked => "not asked",
+            Self::Answers { breach: None, .. } => "other answers",
+            Self::Answers { expect: [], .. } => "another control",
+            Self::Answers { .. } => "other answers, another control",
+            Self::Load(there) if there.ends_sandbox => "ends the sandbox",
+            Self::Load(there) if there.breach.is_some() => "another control",
+            Self::Load(_) => "counted as memory",
+            Self::Itself => "see the probe",
+        }
+    }
+}
+
+impl Ground {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "the host",
+            Self::Runc => "runc",
+            Self::Gvisor => "gVisor",
+        }
+    }
+
+    /// By the walls that were read back.
+    pub fn of(receipt: &Receipt) -> Self {
+        let runtime = receipt
+            .layers
+            .get("runtime")
+            .and_then(|runtime| runtime["name"].as_str());
+        match (receipt.tier, runtime) {
+            (Tier::Gvisor, _) => Self::Gvisor,
+            (_, Some("runc")) => Self::Runc,
+            _ => Self::Host,
+        }
+    }
+
+    pub(crate) fn row(self, id: &str) -> Option<&'static Elsewhere> {
+        ELSEWHERE.iter().find(|row| row.id == id && row.at == self)
+    }
+
+    pub(crate) fn asks(self, id: &str) -> bool {
+        !self.row(id).is_some_and(|row| matches!(row.instead, Instead::NotAsked))
+    }
+
+    pub(crate) fn load(self, id: &str) -> Option<&'static LoadThere> {
+        match &self.row(id)?.instead {
+            Instead::Load(there) => Some(there),
+            _ => None,
+        }
+    }
+
+    /// Whether the kernel there gives the filter's own answer to this call, with this word.
+    pub(crate) fn answers_alike(self, call: &str, word: &str) -> bool {
+        SAME_WITHOUT_FILTER
+            .iter()
+            .any(|(at, name, answer)| *at == self && *name == call && *answer == word)
+    }
+}
+
+/// The expectations that count: one of `there` stands in for all of `usual` that meet the same fact.
+pub(crate) fn judged_by<'a>(name: &str, usual: &'a [Expect], there: &'a [Expect]) -> Vec<&'a Expect> {
+    let meeting = |list: &'a [Expect]| list.iter().filter(|one| one.meets(name)).collect::<Vec<_>>();
+    match meeting(there) {
+        own if own.is_empty() => meeting(usual),
+        own => own,
+    }
+}

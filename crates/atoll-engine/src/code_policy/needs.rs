@@ -1,0 +1,120 @@
+//! Whether a piece of code is plain computation, or what more it needs: a fact for the choice of a tier.
+//!
+//! A guess on the safe side, never a wall: code that hides what it needs meets a tier that does not have it, and is run again in
+//! one that has.
+
+use super::python;
+use atoll_core::Language;
+
+/// What a piece of code needs besides a processor and memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Python, with modules of its standard library that compute.
+    Plain,
+    /// More than that, in words: "it imports pandas".
+    More(String),
+}
+
+/// Modules that compute, and read or write the files they are given.
+pub const PLAIN_MODULES: &[&str] = &[
+    "__future__",
+    "abc",
+    "array",
+    "ast",
+    "base64",
+    "binascii",
+    "bisect",
+    "calendar",
+    "cmath",
+    "collections",
+    "colorsys",
+    "contextlib",
+    "copy",
+    "csv",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "difflib",
+    "enum",
+    "fractions",
+    "functools",
+    "graphlib",
+    "hashlib",
+    "heapq",
+    "html",
+    "io",
+    "itertools",
+    "json",
+    "keyword",
+    "math",
+    "numbers",
+    "operator",
+    "pprint",
+    "random",
+    "re",
+    "reprlib",
+    "secrets",
+    "statistics",
+    "string",
+    "struct",
+    "textwrap",
+    "time",
+    "types",
+    "typing",
+    "unicodedata",
+    "uuid",
+    "zlib",
+];
+
+/// Looks at the code. What cannot be read needs more.
+pub fn needs(source: &str, language: Language) -> Needs {
+    match language {
+        Language::Python => python::needs(source),
+        other => Needs::More(format!("it is {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn more(source: &str) -> String {
+        match needs(source, Language::Python) {
+            Needs::Plain => panic!("plain: {source}"),
+            Needs::More(why) => why,
+        }
+    }
+
+    #[test]
+    fn computation_with_the_standard_library_is_plain() {
+        for source in [
+            "1+1",
+            "import math, json\nprint(math.pi)",
+            "from collections import Counter as C\nC('abc')",
+            "def f(n):\n    from statistics import mean\n    return mean(range(n))\nf(9)",
+            "with open('/data/input/a.csv') as f:\n    print(f.read())",
+        ] {
+            assert_eq!(needs(source, Language::Python), Needs::Plain, "{source}");
+        }
+    }
+
+    #[test]
+    fn what_needs_more_says_what() {
+        assert_eq!(more("import pandas as pd"), "it imports pandas");
+        assert_eq!(
+            more("if x:\n    from matplotlib import pyplot"),
+            "it imports matplotlib"
+        );
+        assert_eq!(more("import os\nos.getpid()"), "it imports os");
+        assert_eq!(more("from . import x"), "it imports beside itself");
+        assert_eq!(more("!ls"), "it has a shell command or a magic");
+        assert_eq!(more("%matplotlib inline\n1"), "it has a shell command or a magic");
+        assert_eq!(more("%%bash\nls"), "it has a shell command or a magic");
+        assert_eq!(more("__import__('os').getpid()"), "it uses __import__");
+        assert_eq!(more("exec('import os')"), "it uses exec");
+        assert_eq!(more("def f(:"), "it cannot be read");
+        assert_eq!(more("a\0b"), "it cannot be read");
+        assert_eq!(more(&"(".repeat(5000)), "it cannot be read");
+        assert_eq!(needs("ls", Language::Bash), Needs::More("it is bash".to_owned()));
+    }
+}

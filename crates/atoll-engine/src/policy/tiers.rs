@@ -1,0 +1,55 @@
+//! The part of a policy that is about tiers: the least one that code may run in, and findings that ask for a higher one.
+
+use super::PolicyError;
+use crate::code_policy::Rule;
+use atoll_core::Tier;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// As it is written and as it is resolved. Absent: every tier will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TierPolicy {
+    pub floor: Option<Tier>,
+    /// By the name of a rule or of a group of rules.
+    pub rules: BTreeMap<String, Tier>,
+}
+
+impl TierPolicy {
+    /// The floor that a finding of this rule asks for: that of the longest name that fits.
+    pub fn of_rule(&self, rule: &str) -> Option<Tier> {
+        let rule = Rule::ALL.iter().find(|one| one.id() == rule)?;
+        let fitting = self.rules.iter().filter(|(name, _)| rule.is_in(name));
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, tier)| *tier)
+    }
+
+    /// What a file says over what it inherits. A floor is a wall, so `auto` is none.
+    pub(super) fn over(self, mut inherited: Self) -> Result<Self, PolicyError> {
+        if self.floor == Some(Tier::Auto) || self.rules.values().any(|tier| *tier == Tier::Auto) {
+            return Err(PolicyError::Floor);
+        }
+        let unknown = self
+            .rules
+            .keys()
+            .find(|name| !Rule::ALL.iter().any(|rule| rule.is_in(name)));
+        if let Some(name) = unknown {
+            return Err(PolicyError::Rule(name.clone()));
+        }
+        inherited.floor = self.floor.or(inherited.floor);
+        inherited.rules.extend(self.rules);
+        Ok(inherited)
+    }
+
+    /// Both together: the higher of each.
+    pub(super) fn tighten(&self, call: &Self) -> Self {
+        let mut all = self.clone();
+        all.floor = all.floor.max(call.floor);
+        for rule in Rule::ALL {
+            let highest = self.of_rule(rule.id()).max(call.of_rule(rule.id()));
+            if let Some(tier) = highest {
+                all.rules.insert(rule.id().to_owned(), tier);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,230 @@
+//! In which tier code runs: a pure function of what was asked for, what the code needs, what the policy demands and what the
+//! host can build. It starts nothing and asks nobody.
+
+use crate::code_policy::Needs;
+use crate::gate::Refusal;
+use atoll_core::execution::{CodeError, Hint};
+use atoll_core::{Finding, Outcome, Tier};
+use std::collections::BTreeMap;
+
+/// From the cheapest to the dearest, which is also from the weakest to the strongest: a floor is one of these.
+pub const ORDER: [Tier; 5] = [Tier::Wasm, Tier::Jail, Tier::Container, Tier::Gvisor, Tier::Microvm];
+
+/// What is known before anything is started.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// `None`: nothing was said, which means the jail.
+    pub asked: Option<Tier>,
+    pub needs: &'a Needs,
+    /// The least tier that the policy lets this code run in, and why.
+    pub floor: Option<Floor>,
+    /// What this host cannot build, with the reason. What is not in it may be tried.
+    pub missing: &'a BTreeMap<Tier, String>,
+}
+
+/// The least tier that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    pub tier: Tier,
+    /// Who demands it: "policy strict", "rule process.shell of policy strict".
+    pub because: String,
+}
+
+/// A tier, and where the code goes if it turns out to need more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    pub tier: Tier,
+    pub reason: String,
+    pub next: Option<Tier>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoTier {
+    /// The policy forbids the tier that was asked for.
+    BelowFloor { asked: Tier, floor: Floor },
+    /// The host cannot build any that would do.
+    Missing { tier: Tier, why: String },
+}
+
+/// The cheapest tier that is allowed, can run the code and can be built; or the one that was asked for.
+pub fn choose(facts: &Facts<'_>) -> Result<Chosen, NoTier> {
+    match facts.asked {
+        None => usual(facts),
+        Some(Tier::Auto) => cheapest(facts),
+        Some(tier) => named(facts, tier),
+    }
+}
+
+/// The tier of who says nothing. Where the jail cannot be built, plain code runs in `wasm`: see [`instead_of_jail`].
+fn usual(facts: &Facts<'_>) -> Result<Chosen, NoTier> {
+    let floor = facts.floor.as_ref().filter(|floor| floor.tier > Tier::Jail);
+    let missing = floor.and_then(|floor| Some((floor.tier, facts.missing.get(&floor.tier)?.clone())));
+    if let Some((tier, why)) = missing {
+        return Err(NoTier::Missing { tier, why });
+    }
+    Ok(match floor {
+        None => Chosen {
+            tier: Tier::Jail,
+            reason: "no tier was named, and jail is the usual one".to_owned(),
+            next: None,
+        },
+        Some(floor) => Chosen {
+            tier: floor.tier,
+            reason: format!(
+                "no tier was named, and {} demands at least {}",
+                floor.because, floor.tier
+            ),
+            next: None,
+        },
+    })
+}
+
+/// What is missing for this code. A guest that runs in software works and keeps nobody in: who demands more than the jail does
+/// not get it, and neither does who lets us choose. Who names it, and is free to, gets it.
+pub fn missing_for(
+    asked: Option<Tier>,
+    floor: Option<&Floor>,
+    missing: &BTreeMap<Tier, String>,
+    emulated: impl FnOnce() -> Option<String>,
+) -> BTreeMap<Tier, String> {
+    let mut missing = missing.clone();
+    let demands = floor.is_some_and(|floor| floor.tier > Tier::Jail) || asked == Some(Tier::Auto);
+    if demands && !missing.contains_key(&Tier::Microvm) {
+        let why = emulated().map(|why| format!("its guests run in software here, which is no wall: {why}"));
+        missing.extend(why.map(|why| (Tier::Microvm, why)));
+    }
+    missing
+}
+
+/// Where code goes that named no tier, on a host that cannot build the jail.
+pub fn instead_of_jail(facts: &Facts<'_>, why: &str) -> Option<Chosen> {
+    let free = facts.asked.is_none() && facts.floor.is_none() && !facts.missing.contains_key(&Tier::Wasm);
+    (free && *facts.needs == Needs::Plain).then(|| Chosen {
+        tier: Tier::Wasm,
+        reason: format!("no tier was named, the code is plain Python, and this host cannot build the jail: {why}"),
+        next: None,
+    })
+}
+
+fn named(facts: &Facts<'_>, tier: Tier) -> Result<Chosen, NoTier> {
+    if let Some(floor) = facts.floor.as_ref().filter(|floor| floor.tier > tier) {
+        let floor = floor.clone();
+        return Err(NoTier::BelowFloor { asked: tier, floor });
+    }
+    if let Some(why) = facts.missing.get(&tier) {
+        let why = why.clone();
+        return Err(NoTier::Missing { tier, why });
+    }
+    Ok(Chosen {
+        tier,
+        reason: "it was named".to_owned(),
+        next: None,
+    })
+}
+
+fn cheapest(facts: &Facts<'_>) -> Result<Chosen, NoTier> {
+    let least = facts.floor.as_ref().map_or(Tier::Wasm, |floor| floor.tier);
+    let fits = |tier: &Tier| *tier >= least && (*tier != Tier::Wasm || *facts.needs == Needs::Plain);
+    let mut fitting = ORDER.into_iter().filter(fits);
+    let mut built = fitting.clone().filter(|tier| !facts.missing.contains_key(tier));
+    let Some(tier) = built.next() else {
+        // The cheapest of those is the easiest to get.
+        let tier = fitting.next().unwrap_or(Tier::Microvm);
+        let why = facts.missing.get(&tier).cloned().unwrap_or_default();
+        return Err(NoTier::Missing { tier, why });
+    };
+    Ok(Chosen {
+        tier,
+        reason: why_cheapest(facts, tier),
+        next: built.next().filter(|_| tier == Tier::Wasm),
+    })
+}
+
+fn why_cheapest(facts: &Facts<'_>, tier: Tier) -> String {
+    let floor = facts.floor.as_ref().filter(|floor| floor.tier > Tier::Wasm);
+    let mut reasons = Vec::new();
+    match (facts.needs, floor) {
+        (_, Some(floor)) => reasons.push(format!("{} demands at least {}", floor.because, floor.tier)),
+        (Needs::Plain, None) if tier == Tier::Wasm => reasons.push("it is plain Python".to_owned()),
+        (Needs::Plain, None) => {}
+        (Needs::More(why), None) => reasons.push(why.clone()),
+    }
+    let missed = facts
+        .missing
+        .iter()
+        .filter(|(missing, _)| **missing < tier && facts.fits(**missing));
+    reasons.extend(missed.map(|(missing, why)| format!("{missing} cannot be built here: {why}")));
+    reasons.join("; ")
+}
+
+impl Facts<'_> {
+    fn fits(&self, tier: Tier) -> bool {
+        let allowed = self.floor.as_ref().is_none_or(|floor| tier >= floor.tier);
+        allowed && (tier != Tier::Wasm || *self.needs == Needs::Plain)
+    }
+}
+
+/// The floor of a piece of code: that of its policy, or a higher one that a finding asks for.
+pub fn floor(policy: &crate::policy::Policy, findings: &[Finding]) -> Option<Floor> {
+    let own = policy.tiers.floor.map(|tier| Floor {
+        tier,
+        because: format!("policy {}", policy.name),
+    });
+    let of_finding = |finding: &Finding| {
+        let tier = policy.tiers.of_rule(&finding.rule)?;
+        let because = format!("rule {} of policy {}", finding.rule, policy.name);
+        Some(Floor { tier, because })
+    };
+    let raised = findings.iter().filter_map(of_finding).max_by_key(|floor| floor.tier);
+    match (own, raised) {
+        (Some(own), Some(raised)) if raised.tier > own.tier => Some(raised),
+        (Some(own), _) => Some(own),
+        (None, raised) => raised,
+    }
+}
+
+impl NoTier {
+    /// The answer in place of an execution, if it is the policy that says no.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Self::BelowFloor { asked, floor } = self else {
+            return None;
+        };
+        let refused = format!("to run the code in the tier {asked}");
+        let rule = format!("{} demands at least {}", floor.because, floor.tier);
+        Some(Refusal {
+            outcome: Outcome::Denied,
+            error: CodeError {
+                name: "PolicyDenied".to_owned(),
+                value: format!("tier {asked} is not allowed: {rule}"),
+                traceback: Vec::new(),
+            },
+            hint: Some(Hint {
+                refused,
+                rule,
+                instead: format!("ask for the tier {}, or for auto", floor.tier),
+            }),
+        })
+    }
+}
+
+/// Whether a failed run in `wasm` shows that the code needs another tier: a module or a call of the system that is not there.
+pub fn needs_more(error: &CodeError) -> bool {
+    let absent = |word: &str| error.value.contains(word);
+    match error.name.as_str() {
+        "ModuleNotFoundError" | "ImportError" => true,
+        "OSError" | "NotImplementedError" | "PermissionError" | "RuntimeError" | "error" => [
+            "Function not implemented",
+            "Not supported",
+            "not supported",
+            "does not support",
+            "can't start new thread",
+            "the tier wasm has no",
+        ]
+        .iter()
+        .any(|word| absent(word)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! The choice of a tier: what each fact does to it.
+
+use super::*;
+use crate::policy::inline;
+use atoll_core::{Severity, Verdict};
+use serde_json::json;
+
+static NOTHING: BTreeMap<Tier, String> = BTreeMap::new();
+
+fn facts<'a>(asked: Option<Tier>, needs: &'a Needs, missing: &'a BTreeMap<Tier, String>) -> Facts<'a> {
+    Facts {
+        asked,
+        needs,
+        floor: None,
+        missing,
+    }
+}
+
+fn pandas() -> Needs {
+    Needs::More("it imports pandas".to_owned())
+}
+
+fn at_least(tier: Tier) -> Option<Floor> {
+    let because = "policy p".to_owned();
+    Some(Floor { tier, because })
+}
+
+#[test]
+fn auto_takes_the_cheapest_that_can_run_the_code() {
+    let plain = choose(&facts(Some(Tier::Auto), &Needs::Plain, &NOTHING)).unwrap();
+    assert_eq!((plain.tier, plain.next), (Tier::Wasm, Some(Tier::Jail)));
+    assert_eq!(plain.reason, "it is plain Python");
+    let more = choose(&facts(Some(Tier::Auto), &pandas(), &NOTHING)).unwrap();
+    assert_eq!((more.tier, more.next), (Tier::Jail, None));
+    assert_eq!(more.reason, "it imports pandas");
+}
+
+#[test]
+fn a_floor_raises_and_a_missing_tier_never_lowers() {
+    let gvisor = Facts {
+        floor: at_least(Tier::Gvisor),
+        ..facts(Some(Tier::Auto), &Needs::Plain, &NOTHING)
+    };
+    let chosen = choose(&gvisor).unwrap();
+    assert_eq!((chosen.tier, chosen.next), (Tier::Gvisor, None));
+    assert_eq!(chosen.reason, "policy p demands at least gvisor");
+    let missing = BTreeMap::from([(Tier::Gvisor, "no runsc".to_owned())]);
+    let stronger = Facts {
+        missing: &missing,
+        ..gvisor.clone()
+    };
+    let chosen = choose(&stronger).unwrap();
+    assert_eq!(chosen.tier, Tier::Microvm);
+    assert!(
+        chosen.reason.ends_with("gvisor cannot be built here: no runsc"),
+        "{}",
+        chosen.reason
+    );
+    let both = BTreeMap::from([
+        (Tier::Gvisor, "no runsc".to_owned()),
+        (Tier::Microvm, "no qemu".to_owned()),
+    ]);
+    let none = Facts {
+        missing: &both,
+        ..gvisor
+    };
+    let why = "no runsc".to_owned();
+    assert_eq!(
+        choose(&none),
+        Err(NoTier::Missing {
+            tier: Tier::Gvisor,
+            why
+        })
+    );
+}
+
+#[test]
+fn a_named_tier_is_that_tier_or_an_error() {
+    for tier in ORDER {
+        let chosen = choose(&facts(Some(tier), &pandas(), &NOTHING)).unwrap();
+        assert_eq!((chosen.tier, chosen.next), (tier, None));
+        let missing = BTreeMap::from([(tier, "not here".to_owned())]);
+        let why = "not here".to_owned();
+        let refused = choose(&facts(Some(tier), &Needs::Plain, &missing));
+        assert_eq!(refused, Err(NoTier::Missing { tier, why }));
+    }
+}
+
+#[test]
+fn a_tier_below_the_floor_is_denied_with_what_to_ask_for() {
+    let below = Facts {
+        floor: at_least(Tier::Gvisor),
+        ..facts(Some(Tier::Jail), &Needs::Plain, &NOTHING)
+    };
+    let refusal = choose(&below).unwrap_err().refusal().unwrap();
+    assert_eq!(refusal.outcome, Outcome::Denied);
+    assert_eq!(
+        refusal.error.value,
+        "tier jail is not allowed: policy p demands at least gvisor"
+    );
+    assert_eq!(refusal.hint.unwrap().instead, "ask for the tier gvisor, or for auto");
+    let above = Facts {
+        asked: Some(Tier::Microvm),
+        ..below
+    };
+    assert_eq!(choose(&above).unwrap().tier, Tier::Microvm);
+}
+
+#[test]
+fn who_names_none_gets_the_jail_or_what_the_policy_demands() {
+    let said_nothing = facts(None, &Needs::Plain, &NOTHING);
+    assert_eq!(choose(&said_nothing).unwrap().tier, Tier::Jail);
+    let raised = Facts {
+        floor: at_least(Tier::Container),
+        ..said_nothing.clone()
+    };
+    assert_eq!(choose(&raised).unwrap().tier, Tier::Container);
+    assert_eq!(
+        instead_of_jail(&said_nothing, "no user namespaces").unwrap().tier,
+        Tier::Wasm
+    );
+    assert_eq!(instead_of_jail(&raised, "x"), None);
+    assert_eq!(instead_of_jail(&facts(None, &pandas(), &NOTHING), "x"), None);
+    let named = facts(Some(Tier::Jail), &Needs::Plain, &NOTHING);
+    assert_eq!(instead_of_jail(&named, "x"), None);
+}
+
+#[test]
+fn a_finding_raises_the_floor_of_its_code_only() {
+    let policy = inline(&json!({
+        "inherit": "standard",
+        "tiers": {"floor": "jail", "rules": {"process": "gvisor", "process.shell": "microvm"}},
+    }))
+    .unwrap();
+    let finding = |rule: &str| Finding {
+        rule: rule.to_owned(),
+        severity: Severity::Low,
+        verdict: Verdict::Allow,
+        line: 1,
+        column: 1,
+        message: String::new(),
+        instead: String::new(),
+    };
+    assert_eq!(floor(&policy, &[]).unwrap().tier, Tier::Jail);
+    assert_eq!(floor(&policy, &[finding("file.read")]).unwrap().tier, Tier::Jail);
+    assert_eq!(
+        floor(&policy, &[finding("process.control")]).unwrap().tier,
+        Tier::Gvisor
+    );
+    let raised = floor(&policy, &[finding("process.control"), finding("process.shell")]).unwrap();
+    assert_eq!(raised.tier, Tier::Microvm);
+    assert_eq!(raised.because, "rule process.shell of policy inline");
+}
+
+#[test]
+fn only_what_another_tier_has_is_a_reason_to_move() {
+    let error = |name: &str, value: &str| CodeError {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        traceback: Vec::new(),
+    };
+    assert!(needs_more(&error("ModuleNotFoundError", "No module named 'numpy'")));
+    assert!(needs_more(&error("RuntimeError", "can't start new thread")));
+    assert!(needs_more(&error("OSError", "[Errno 58] Not supported")));
+    assert!(needs_more(&error(
+        "OSError",
+        "[Errno 58] wasi does not support processes."
+    )));
+    assert!(!needs_more(&error("ZeroDivisionError", "division by zero")));
+    assert!(!needs_more(&error("RuntimeError", "generator raised StopIteration")));
+    assert!(!needs_more(&error("OSError", "[Errno 44] No such file or directory")));
+}
+
+#[test]
+fn a_guest_in_software_is_for_who_names_it_and_for_nobody_who_demands_a_wall() {
+    let emulated = || Some("no cr3".to_owned());
+    let floor = at_least(Tier::Microvm);
+    let named = missing_for(Some(Tier::Microvm), None, &NOTHING, emulated);
+    let chosen = choose(&facts(Some(Tier::Microvm), &Needs::Plain, &named)).unwrap();
+    assert_eq!(chosen.tier, Tier::Microvm);
+    for asked in [None, Some(Tier::Auto), Some(Tier::Microvm)] {
+        let missing = missing_for(asked, floor.as_ref(), &NOTHING, emulated);
+        let demanding = Facts {
+            floor: floor.clone(),
+            ..facts(asked, &Needs::Plain, &missing)
+        };
+        let refused = choose(&demanding).unwrap_err();
+        let NoTier::Missing { tier, why } = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(tier == Tier::Microvm && why.contains("no wall"), "{why}");
+        assert_eq!(missing_for(asked, floor.as_ref(), &NOTHING, || None), NOTHING);
+    }
+    let below = at_least(Tier::Jail);
+    assert_eq!(
+        missing_for(Some(Tier::Microvm), below.as_ref(), &NOTHING, emulated),
+        NOTHING
+    );
+}

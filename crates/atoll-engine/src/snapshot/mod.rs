@@ -1,0 +1,88 @@
+//! Snapshots: live sandboxes that were saved, as they lie in the data directory. New sandboxes start from them.
+//!
+//! A snapshot is the tenant's own data: memory and files of a sandbox, in files that only we can read. It belongs to one
+//! template, tier and build of Atoll, and its bytes are checked before each use.
+
+mod draft;
+mod store;
+
+pub(crate) use draft::Draft;
+pub(crate) use store::Snapshots;
+
+use crate::backend::{SavedContext, Talk};
+use atoll_core::{ContextId, Language, Limits, SandboxId, SnapshotId, Tier};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The most that one tenant has.
+pub const MOST: usize = 20;
+/// What all of a tenant's may take on disk.
+pub const MOST_BYTES: u64 = 20 << 30;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("a tenant keeps at most {MOST} snapshots; remove one first")]
+    TooMany,
+    #[error("a tenant's snapshots take at most 20 GiB together; remove one first")]
+    TooLarge,
+    #[error("the snapshot `{0}` is damaged: its bytes are not those that were saved; remove it")]
+    Damaged(SnapshotId),
+    #[error(
+        "the snapshot `{0}` was made with another build of Atoll, another template or another release of its runtime; it cannot be used any more"
+    )]
+    OtherBuild(SnapshotId),
+    #[error("the sandbox has been given secrets, which are never written to disk; save a sandbox without them")]
+    HasSecrets,
+    #[error("the sandbox was made with inputs, which belong to this host; save a sandbox whose files were uploaded")]
+    HasInputs,
+    #[error("the snapshot cannot be read or written")]
+    Io(#[from] std::io::Error),
+}
+
+/// What is known of a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    pub id: SnapshotId,
+    pub tenant: String,
+    /// How its maker calls it.
+    pub name: Option<String>,
+    /// Of which sandbox.
+    pub sandbox: SandboxId,
+    pub template: String,
+    pub tier: Tier,
+    /// Since 1970.
+    pub created_ms: u64,
+    /// Of its files together.
+    pub bytes: u64,
+    pub limits: Limits,
+    /// Made for forks: nobody is told of it, and it goes with them.
+    pub(crate) passing: bool,
+    pub(crate) env: BTreeMap<String, String>,
+    /// Where it can be brought back.
+    pub(crate) saves_for: String,
+    pub(crate) state: SavedState,
+    /// Of its files, one after the other.
+    pub(crate) sha256: String,
+}
+
+/// What lives in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedState {
+    pub(crate) talk: Talk,
+    pub(crate) slots: Vec<SavedSlot>,
+}
+
+/// A context, with its interpreter if that goes on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedSlot {
+    pub(crate) id: ContextId,
+    pub(crate) language: Language,
+    pub(crate) cwd: String,
+    pub(crate) default: bool,
+    pub(crate) context: Option<SavedContext>,
+    /// Why the interpreter starts anew, if it does.
+    pub(crate) lost: Option<String>,
+}

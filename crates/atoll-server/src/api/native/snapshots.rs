@@ -1,0 +1,94 @@
+//! Snapshots and forks of sandboxes, in the tiers that have them. Others answer `not_supported` and name one that does.
+
+use super::Refusals;
+use super::find::live;
+use super::wire::{ForkAnswer, ForkRequest, SnapshotAnswer, SnapshotList, SnapshotRequest};
+use crate::api::{ApiError, AppState, Json, Path};
+use crate::auth::Caller;
+use atoll_core::EndReason;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+/// Save a sandbox, with the state of its contexts and its files; it goes on
+///
+/// Waits for executions that run. JavaScript contexts start anew in what is made from it. A sandbox that was given secrets or inputs cannot be saved.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/snapshots", tag = "snapshots", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = SnapshotRequest,
+    responses((status = 201, body = SnapshotAnswer), Refusals)
+)]
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<SnapshotRequest>,
+) -> Result<Response, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    let session = live(&state, &caller, &id).await?;
+    let snapshot = state.sandboxes.save(&caller, &session, call.name).await?;
+    Ok((StatusCode::CREATED, Json(SnapshotAnswer::from(&*snapshot))).into_response())
+}
+
+/// New sandboxes that go on from where this one is, which goes on as well
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/fork", tag = "snapshots", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = ForkRequest,
+    responses((status = 201, body = ForkAnswer), Refusals)
+)]
+pub(crate) async fn make_forks(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<ForkRequest>,
+) -> Result<Response, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    let session = live(&state, &caller, &id).await?;
+    let forks = state
+        .sandboxes
+        .make_forks(&caller, &session, call.count, |wish| wish)
+        .await?;
+    let (mut made, mut refused) = (Vec::new(), None);
+    for fork in forks {
+        match fork {
+            Ok(fork) => made.push(fork),
+            Err(error) => refused = Some(error),
+        }
+    }
+    // All or none: who asks for three cannot use two.
+    if let Some(error) = refused {
+        made.iter().for_each(|fork| fork.session.end(EndReason::Closed));
+        return Err(error);
+    }
+    let sandboxes = made.iter().map(|fork| (&*fork.session).into()).collect();
+    Ok((StatusCode::CREATED, Json(ForkAnswer { sandboxes })).into_response())
+}
+
+/// Snapshots of the caller's tenant, the newest first
+#[utoipa::path(
+    get, path = "/v1/snapshots", tag = "snapshots", security(("key" = [])),
+    responses((status = 200, body = SnapshotList), Refusals)
+)]
+pub(crate) async fn list(State(state): State<AppState>, caller: Caller) -> Json<SnapshotList> {
+    let snapshots = state.sandboxes.snapshots(&caller);
+    Json(SnapshotList {
+        snapshots: snapshots.iter().map(|one| (&**one).into()).collect(),
+    })
+}
+
+/// Remove a snapshot; sandboxes that were made from it go on
+#[utoipa::path(
+    delete, path = "/v1/snapshots/{id}", tag = "snapshots", security(("key" = [])),
+    params(("id" = String, Path, description = "The snapshot")),
+    responses((status = 204), Refusals)
+)]
+pub(crate) async fn remove(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, ApiError> {
+    match state.sandboxes.remove_snapshot(&caller, &id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(ApiError::not_found("snapshot")),
+    }
+}

@@ -1,0 +1,68 @@
+//! What is asked and told about snapshots and forks.
+
+use super::sandbox::SandboxAnswer;
+use crate::clock::Timestamp;
+use atoll_engine::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, UNIX_EPOCH};
+use utoipa::ToSchema;
+
+/// A sandbox is to be saved.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SnapshotRequest {
+    /// For people; it need not be unique
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: Option<String>,
+}
+
+/// A saved sandbox.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct SnapshotAnswer {
+    #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub id: String,
+    pub name: Option<String>,
+    /// Of which it was made
+    pub sandbox_id: String,
+    pub template: String,
+    pub tier: String,
+    #[schema(format = DateTime)]
+    pub created: String,
+    /// On disk
+    pub bytes: u64,
+}
+
+/// The newest first.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct SnapshotList {
+    pub snapshots: Vec<SnapshotAnswer>,
+}
+
+/// New sandboxes like one that is there.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ForkRequest {
+    /// 1 if absent
+    #[schema(minimum = 1, maximum = 20)]
+    pub count: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct ForkAnswer {
+    pub sandboxes: Vec<SandboxAnswer>,
+}
+
+impl From<&Snapshot> for SnapshotAnswer {
+    fn from(snapshot: &Snapshot) -> Self {
+        let created = UNIX_EPOCH + Duration::from_millis(snapshot.created_ms);
+        Self {
+            id: snapshot.id.to_string(),
+            name: snapshot.name.clone(),
+            sandbox_id: snapshot.sandbox.to_string(),
+            template: snapshot.template.clone(),
+            tier: snapshot.tier.to_string(),
+            created: Timestamp::from(created).to_string(),
+            bytes: snapshot.bytes,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! In which tier a sandbox is made: the engine's choice, with this server's policies and this host's walls.
+
+use super::{Sandboxes, Wish};
+use crate::api::{ApiError, ErrorCode};
+use atoll_core::Tier;
+use atoll_engine::code_policy::{Needs, needs, review};
+use atoll_engine::policy::Policy;
+use atoll_engine::routing::{Chosen, Facts, NoTier, choose, floor, missing_for};
+
+impl Sandboxes {
+    pub(super) fn choose(&self, policy: &Policy, wish: &Wish) -> Result<Chosen, ApiError> {
+        let needs = needs_of(wish);
+        let findings = match &wish.code {
+            Some((code, language)) if !policy.tiers.rules.is_empty() => review(code, *language, &policy.code).findings,
+            _ => Vec::new(),
+        };
+        let floor = floor(policy, &findings);
+        let missing = missing_for(wish.tier, floor.as_ref(), self.node.missing_tiers(), || {
+            self.node.emulated()
+        });
+        let facts = Facts {
+            asked: wish.tier,
+            needs: &needs,
+            floor,
+            missing: &missing,
+        };
+        choose(&facts).map_err(refused)
+    }
+}
+
+/// Of a sandbox that stays nobody knows what will run in it.
+fn needs_of(wish: &Wish) -> Needs {
+    let own = wish.template.is_some().then_some("it names a template");
+    let more = own.or(wish.dry_run.then_some("it is a dry run"));
+    match (&wish.code, more) {
+        (_, Some(why)) => Needs::More(why.to_owned()),
+        (Some((code, language)), None) if wish.tier == Some(Tier::Auto) => needs(code, *language),
+        (Some(_), None) => Needs::Plain,
+        (None, None) => Needs::More("a sandbox that stays runs anything".to_owned()),
+    }
+}
+
+fn refused(no_tier: NoTier) -> ApiError {
+    match &no_tier {
+        NoTier::Missing { tier, why } => {
+            let message = format!("this host cannot build the wall `{tier}`: {why}");
+            ApiError::new(ErrorCode::NoWall, message).hint("`atoll doctor` shows what this machine can do")
+        }
+        NoTier::BelowFloor { .. } => match no_tier.refusal() {
+            Some(refusal) => {
+                let error = ApiError::new(ErrorCode::PolicyDenied, refusal.error.value);
+                refusal
+                    .hint
+                    .into_iter()
+                    .fold(error, |error, hint| error.hint(hint.instead))
+            }
+            None => ApiError::internal(),
+        },
+    }
+}

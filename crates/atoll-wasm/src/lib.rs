@@ -1,0 +1,50 @@
+//! The tier `wasm`: CPython as WebAssembly, on wasmtime, in a process of its own for each sandbox.
+//!
+//! Two programs live here, both started from the one `atoll` binary: `build_main` makes the component once, `main` is one
+//! sandbox. It speaks to the engine as an agent does in the other tiers. The engine itself only needs to know where the
+//! component is ([`component`]) and what a sandbox is started with ([`start`]); the rest is behind the feature `runtime`.
+//! Nothing here knows policies, owners or the audit log.
+
+#[cfg(feature = "runtime")]
+mod agent;
+#[cfg(feature = "runtime")]
+mod calls;
+pub mod component;
+#[cfg(feature = "runtime")]
+mod context;
+#[cfg(feature = "runtime")]
+mod files;
+#[cfg(feature = "runtime")]
+mod host;
+#[cfg(feature = "runtime")]
+mod load;
+#[cfg(feature = "runtime")]
+mod lock;
+#[cfg(feature = "runtime")]
+mod make;
+#[cfg(feature = "runtime")]
+mod memory;
+#[cfg(feature = "runtime")]
+mod outbox;
+#[cfg(feature = "runtime")]
+mod pipe;
+mod recipe;
+#[cfg(feature = "runtime")]
+mod refused;
+#[cfg(feature = "runtime")]
+mod room;
+pub mod start;
+#[cfg(feature = "runtime")]
+mod stop;
+#[cfg(feature = "runtime")]
+mod upload;
+#[cfg(feature = "runtime")]
+mod user;
+#[cfg(feature = "runtime")]
+mod walk;
+
+#[cfg(feature = "runtime")]
+pub use agent::main;
+#[cfg(feature = "runtime")]
+pub use make::main as build_main;
+pub use recipe::WASMTIME;

@@ -1,0 +1,62 @@
+//! What the host's kernel adds to the WebAssembly: all of it is taken if it is there, and none of it is required. Only root must
+//! become somebody else.
+
+use crate::start::{Locked, Start};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// The newest that is asked for. An older kernel gives what it has.
+const NEWEST: ABI = ABI::V6;
+
+/// Called with one thread, when all that is needed is open.
+pub(crate) fn down(start: &Start) -> nix::Result<Locked> {
+    rustix::thread::set_no_new_privs(true).ok();
+    bound(Resource::Core, 0);
+    // Files are bounded one by one here, all together by who looks at them. A write above is an error, and no signal.
+    bound(Resource::Fsize, start.limits.scratch.get());
+    let mut too_large = SigSet::empty();
+    too_large.add(Signal::SIGXFSZ);
+    too_large.thread_block().ok();
+    let landlock = match restrict(start) {
+        Ok(RulesetStatus::FullyEnforced) => "full",
+        Ok(RulesetStatus::PartiallyEnforced) => "partial",
+        Ok(RulesetStatus::NotEnforced) | Err(_) => "none",
+    };
+    start.user.map_or(Ok(()), crate::user::become_user)?;
+    Ok(Locked {
+        landlock: landlock.to_owned(),
+        seccomp: crate::calls::refuse().is_ok(),
+    })
+}
+
+fn bound(resource: Resource, most: u64) {
+    let both = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    setrlimit(resource, both).ok();
+}
+
+/// Only the sandbox's own files and the standard library; no port, nobody else's process.
+fn restrict(start: &Start) -> Result<RulesetStatus, RulesetError> {
+    let all = AccessFs::from_all(NEWEST);
+    let created = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?;
+    let open = |path: &std::path::Path| PathFd::new(path).ok();
+    let mut created = created;
+    if let Some(files) = open(&start.files) {
+        created = created.add_rule(PathBeneath::new(files, all & !AccessFs::Execute))?;
+    }
+    if let Some(stdlib) = open(&start.stdlib) {
+        created = created.add_rule(PathBeneath::new(stdlib, AccessFs::ReadFile | AccessFs::ReadDir))?;
+    }
+    Ok(created.restrict_self()?.ruleset)
+}

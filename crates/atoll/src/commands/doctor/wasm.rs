@@ -1,0 +1,53 @@
+//! What `atoll doctor` says of the tier `wasm`: whether this binary has it, and whether its Python is made.
+
+use super::{LayerReport, TierReport};
+use std::path::Path;
+
+#[cfg(feature = "wasm")]
+pub(super) fn report(home: &Path) -> TierReport {
+    let runtime = LayerReport {
+        name: "runtime".to_owned(),
+        available: true,
+        required: true,
+        detail: format!("wasmtime {}, in this binary", atoll_wasm::WASMTIME),
+        fix: None,
+    };
+    let component = component(home);
+    // A component that is not there, or is not what it was, is made when it is needed.
+    TierReport {
+        tier: "wasm",
+        available: true,
+        layers: vec![runtime, component],
+        weaker: vec!["memory and processor time are bounded by the runtime, not by cgroups".to_owned()],
+        fix: None,
+    }
+}
+
+#[cfg(feature = "wasm")]
+fn component(home: &Path) -> LayerReport {
+    let (available, detail) = match atoll_wasm::component::open(home) {
+        Ok(checked) => (true, format!("Python is built, and checked: sha256:{}", checked.digest)),
+        Err(error) => (
+            false,
+            format!("{error}; the first run builds it, which takes half a minute"),
+        ),
+    };
+    LayerReport {
+        name: "component".to_owned(),
+        available,
+        required: false,
+        detail,
+        fix: None,
+    }
+}
+
+#[cfg(not(feature = "wasm"))]
+pub(super) fn report(_: &Path) -> TierReport {
+    TierReport {
+        tier: "wasm",
+        available: false,
+        layers: Vec::new(),
+        weaker: Vec::new(),
+        fix: Some("this Atoll was built without it: build it with the cargo feature `wasm`".to_owned()),
+    }
+}

@@ -1,0 +1,296 @@
+//! A run on this machine: a tier is chosen, its engine started, the code run, the sandbox taken down.
+
+use super::gate::Passed;
+use super::request::Request;
+use super::tier::{self, Choosing};
+use super::{charts, dry, random, show, show_refused, with_printer};
+use crate::commands::{audit, template, tier_settings, usable_home};
+use crate::output::Failure;
+use crate::printer::{Printer, Stream};
+use atoll_core::execution::{CodeError, Execution};
+use atoll_core::outcome::ExitStatus;
+use atoll_core::{ExecutionId, Tier};
+use atoll_engine::audit::{Actor, AuditLog};
+use atoll_engine::routing::{Chosen, needs_more};
+use atoll_engine::template::TemplateStore;
+use atoll_engine::{
+    Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Secrets,
+    TierError, TierSettings, Walls, Warmth,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Where nobody names another one.
+pub(super) const DEFAULT_TEMPLATE: &str = "python-data";
+
+/// What every attempt needs besides its request.
+struct Ground {
+    home: PathBuf,
+    program: PathBuf,
+    store: TemplateStore,
+    log: Arc<AuditLog>,
+    settings: TierSettings,
+    /// Somebody has said yes to what the policy asks about.
+    approved: bool,
+    /// Where the files of a dry run are until somebody wants them.
+    held: Option<dry::Held>,
+}
+
+/// What became of one attempt.
+enum Ran {
+    Done(Box<(Execution, SavedFiles, Option<OutDir>)>),
+    /// The tier does not have what the code needs. Nothing was shown or collected.
+    NeedsMore(CodeError),
+}
+
+pub(super) fn run(request: &mut Request, passed: Passed) -> Result<ExitStatus, Failure> {
+    let home = usable_home()?;
+    let program = std::env::current_exe().map_err(|error| Failure::ours(&error))?;
+    let store = TemplateStore::new(home.clone());
+    let settings = tier_settings(&home)?;
+    let choosing = Choosing::new(request, &passed, settings.clone());
+    let chosen = match choosing.choose(request, &store, &program)? {
+        Ok(chosen) => chosen,
+        Err(refused) => return show_refused(request, *refused),
+    };
+    // A name that nobody knows is refused before anything is written.
+    if chosen.tier != Tier::Wasm {
+        template::known(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+    }
+    let ground = Ground {
+        log: audit::log_of(&home)?,
+        settings,
+        held: dry::held(request, &home)?,
+        approved: passed.approved,
+        store,
+        program,
+        home,
+    };
+    raise_open_files();
+    with_printer(request, async |request, printer, interrupt| {
+        whole_run(&ground, &choosing, chosen, request, printer, interrupt).await
+    })
+}
+
+async fn whole_run(
+    ground: &Ground,
+    choosing: &Choosing,
+    chosen: Chosen,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<ExitStatus, Failure> {
+    let (mut chosen, mut moved_from, mut why) = (chosen, None, None);
+    let (mut execution, files, out) = loop {
+        let ran = attempt(ground, &chosen, request, printer, interrupt).await;
+        match ran {
+            Ok(Ran::Done(done)) => break *done,
+            Ok(Ran::NeedsMore(error)) => {
+                moved_from = Some(chosen.tier);
+                why = Some(error);
+                chosen = tier::moved(&chosen);
+            }
+            Err(Fault::Engine(EngineError::Tier(TierError::NoWall { message, .. })))
+                if let Some(other) = choosing.instead(&chosen, &message) =>
+            {
+                chosen = other;
+            }
+            Err(fault) => return Err(fault.into()),
+        }
+    };
+    execution.tier_choice = Some(choosing.told(&chosen, why.as_ref(), moved_from));
+    match &ground.held {
+        None => Ok(show(request, execution, files, out, printer)),
+        Some(_) => {
+            let save = |mut held| charts::save(&execution.results, &mut held).saved;
+            let charts = out.filter(|_| request.saves_charts()).map(save).unwrap_or_default();
+            let done = (execution, files);
+            let (execution, files, out) = dry::settle(request, &ground.log, done, &charts, (printer, interrupt)).await;
+            Ok(show(request, execution, files, out, printer))
+        }
+    }
+}
+
+/// Why an attempt has no result.
+enum Fault {
+    Engine(EngineError),
+    Other(Failure),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Engine(error) => Self::of_engine(&error),
+            Fault::Other(failure) => failure,
+        }
+    }
+}
+
+/// One engine, one sandbox, one execution, and nothing left of them.
+async fn attempt(
+    ground: &Ground,
+    chosen: &Chosen,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<Ran, Fault> {
+    let engine = start(ground, chosen.tier, request).await?;
+    let done = in_sandbox(&engine, ground, chosen, request, printer, interrupt).await;
+    engine.stop().await;
+    done.map_err(Fault::Engine)
+}
+
+async fn start(ground: &Ground, tier: Tier, request: &Request) -> Result<Engine, Fault> {
+    let config = EngineConfig {
+        tier,
+        settings: ground.settings.clone(),
+        home: ground.home.clone(),
+        program: ground.program.clone(),
+        warmth: Warmth::Cold,
+        walls: Walls::default(),
+        audit: Audit::Log(Arc::clone(&ground.log)),
+    };
+    if tier == Tier::Wasm {
+        prepare_wasm(ground)?;
+        return Engine::start(config, None).await.map_err(Fault::Engine);
+    }
+    let name = request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE);
+    let known = template::known(&ground.store, name).map_err(Fault::Other)?;
+    let template = template::open(&ground.store, &ground.log, known).map_err(Fault::Other)?;
+    // A signal that came too late for the build is for what follows.
+    if ground.store.stop().is_stopped() {
+        return Err(Fault::Engine(EngineError::Interrupted));
+    }
+    Engine::start(config, template).await.map_err(Fault::Engine)
+}
+
+/// Its Python is made once; that takes a while, and is shown.
+#[cfg(feature = "wasm")]
+fn prepare_wasm(ground: &Ground) -> Result<(), Fault> {
+    use atoll_engine::template::Progress;
+    let bar = crate::bar::Bar::new("Python for the tier wasm".to_owned(), ground.store.stop());
+    let mut done = 0;
+    let mut tell = |step: &str| {
+        bar.step(step, done, atoll_wasm::component::STEPS);
+        done += 1;
+    };
+    let prepared = match atoll_wasm::component::is_built(&ground.home) {
+        true => Ok(()),
+        false => atoll_engine::prepare_wasm(&ground.home, &ground.program, &mut tell).map(drop),
+    };
+    bar.finish();
+    // A signal ends the build as well.
+    let stopped = ground.store.stop().is_stopped();
+    prepared.map_err(|error| match stopped {
+        true => Fault::Engine(EngineError::Interrupted),
+        false => Fault::Engine(error.into()),
+    })
+}
+
+#[cfg(not(feature = "wasm"))]
+fn prepare_wasm(_: &Ground) -> Result<(), Fault> {
+    Ok(())
+}
+
+async fn in_sandbox(
+    engine: &Engine,
+    ground: &Ground,
+    chosen: &Chosen,
+    request: &mut Request,
+    printer: &Printer,
+    interrupt: &Arc<Notify>,
+) -> Result<Ran, EngineError> {
+    let sandbox = engine.create(spec(request, chosen.tier)).await?;
+    interrupt_on_signals(interrupt);
+    // What may be run again elsewhere is not shown before that is known.
+    let holds = chosen.next.is_some();
+    let shows = !request.json && !holds;
+    let mut sink = |output: Output<'_>| match output {
+        Output::Stdout(bytes) if shows => printer.pass(Stream::Stdout, bytes),
+        Output::Stderr(bytes) if shows => printer.pass(Stream::Stderr, bytes),
+        Output::Stdout(_)
+        | Output::Stderr(_)
+        | Output::Result(_)
+        | Output::Updated(..)
+        | Output::Cleared
+        | Output::Held(_) => {}
+    };
+    let mut execution = sandbox
+        .execute(asked(request, ground.approved, interrupt), &mut sink)
+        .await?;
+    if let Some(error) = execution.error.as_ref().filter(|error| holds && needs_more(error)) {
+        return Ok(Ran::NeedsMore(error.clone()));
+    }
+    if holds && !request.json {
+        printer.pass(Stream::Stdout, execution.stdout.as_bytes());
+        printer.pass(Stream::Stderr, execution.stderr.as_bytes());
+    }
+    // The caller's own directory is not touched by a dry run.
+    let into = match &ground.held {
+        Some(held) => Some(held.out_dir()),
+        None => request.out.take(),
+    };
+    let (files, out) = sandbox.collect_into(into).await?;
+    execution.files = files.files.clone();
+    execution.dry_run = sandbox.dry_run(&execution.files, &request.inputs).await;
+    Ok(Ran::Done(Box::new((execution, files, out))))
+}
+
+fn spec(request: &Request, tier: Tier) -> SandboxSpec {
+    SandboxSpec {
+        tier,
+        limits: request.limits,
+        inputs: request.inputs.clone(),
+        env: request.env.clone(),
+        secrets: request.secrets.clone(),
+        start: Some(request.language),
+        once: true,
+        dry_run: request.dry_run,
+        by: Actor::local(),
+        policy: request.policy.clone(),
+        // Was asked before anything was started.
+        approver: None,
+    }
+}
+
+fn asked<'a>(request: &'a Request, approved: bool, interrupt: &Arc<Notify>) -> atoll_engine::Request<'a> {
+    atoll_engine::Request {
+        id: ExecutionId::from_random(random()),
+        context: Choice::Default(request.language),
+        code: &request.code,
+        env: BTreeMap::new(),
+        // The sandbox has them.
+        secrets: Secrets::default(),
+        limits: None,
+        control: Control::of(Arc::clone(interrupt)),
+        room: atoll_engine::Room::default(),
+        raw_results: request.raw_results,
+        policy: None,
+        approved,
+    }
+}
+
+/// Each collected file is a descriptor for a moment. What the system does not give is told when it is missed.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, maximum }).ok();
+}
+
+/// Ctrl-C and a polite end of the process interrupt the code; the sandbox is then taken down as always.
+pub(super) fn interrupt_on_signals(interrupt: &Arc<Notify>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        if let Ok(mut signals) = signal(kind) {
+            let interrupt = Arc::clone(interrupt);
+            tokio::spawn(async move {
+                while signals.recv().await.is_some() {
+                    interrupt.notify_one();
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Which tier a local run is in: what was asked for, what the code needs, what the policy demands and what this host has.
+
+use super::gate::{Passed, nowhere};
+use super::request::Request;
+use crate::output::Failure;
+use atoll_core::execution::{CodeError, Execution, TierChoice};
+use atoll_core::{ExecutionId, Tier};
+use atoll_engine::code_policy::{Needs, needs};
+use atoll_engine::policy::Policy;
+use atoll_engine::routing::{self, Chosen, Facts, Floor, NoTier};
+use atoll_engine::template::TemplateStore;
+use atoll_engine::{EngineError, TierError, TierSettings, microvm_host, missing_tiers, try_out};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The facts, and what to do with them.
+pub(super) struct Choosing {
+    asked: Option<Tier>,
+    needs: Needs,
+    floor: Option<Floor>,
+    missing: BTreeMap<Tier, String>,
+    settings: TierSettings,
+}
+
+/// A tier, or the answer of a policy that does not allow it.
+pub(super) type Choice = Result<Chosen, Box<Execution>>;
+
+impl Choosing {
+    pub(super) fn new(request: &Request, passed: &Passed, settings: TierSettings) -> Self {
+        let policy = request.policy.clone().unwrap_or_else(Policy::standard);
+        Self {
+            asked: request.tier,
+            needs: needs_of(request),
+            floor: routing::floor(&policy, &passed.findings),
+            missing: missing_tiers(&settings),
+            settings,
+        }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            asked: self.asked,
+            needs: &self.needs,
+            floor: self.floor.clone(),
+            missing: &self.missing,
+        }
+    }
+
+    pub(super) fn choose(&self, request: &Request, store: &TemplateStore, program: &Path) -> Result<Choice, Failure> {
+        let emulated = || {
+            let host = microvm_host(store.home(), program, self.settings.microvm_kernel.as_deref());
+            host.ok().and_then(|host| host.emulated)
+        };
+        let missing = routing::missing_for(self.asked, self.floor.as_ref(), &self.missing, emulated);
+        let facts = Facts {
+            missing: &missing,
+            ..self.facts()
+        };
+        let chosen = match routing::choose(&facts) {
+            Ok(chosen) => chosen,
+            Err(no_tier) => return refused(request, &no_tier).map(|refused| Err(Box::new(refused))),
+        };
+        Ok(Ok(self.before_a_build(chosen, store, program)))
+    }
+
+    /// A template is not built for a jail that cannot be: plain code that named no tier does not need one.
+    fn before_a_build(&self, chosen: Chosen, store: &TemplateStore, program: &Path) -> Chosen {
+        let is_built = store
+            .show(super::local::DEFAULT_TEMPLATE)
+            .is_ok_and(|shown| shown.info.built);
+        if is_built || chosen.tier != Tier::Jail || routing::instead_of_jail(&self.facts(), "").is_none() {
+            return chosen;
+        }
+        match trial(program, store) {
+            Err(EngineError::Tier(TierError::NoWall { message, .. })) => {
+                self.instead_of_jail(&chosen, &message).unwrap_or(chosen)
+            }
+            _ => chosen,
+        }
+    }
+
+    /// Where the code goes if this host turns out not to have what the chosen tier needs.
+    pub(super) fn instead(&self, chosen: &Chosen, why: &str) -> Option<Chosen> {
+        let next = chosen.next.map(|_| Chosen {
+            reason: format!("{} cannot be built here: {why}", chosen.tier),
+            ..moved(chosen)
+        });
+        next.or_else(|| self.instead_of_jail(chosen, why))
+    }
+
+    /// Where the code goes if this host cannot build the jail.
+    fn instead_of_jail(&self, chosen: &Chosen, why: &str) -> Option<Chosen> {
+        let is_jail = chosen.tier == Tier::Jail;
+        is_jail.then(|| routing::instead_of_jail(&self.facts(), why)).flatten()
+    }
+
+    /// What the result says about it.
+    pub(super) fn told(&self, chosen: &Chosen, why: Option<&CodeError>, moved_from: Option<Tier>) -> TierChoice {
+        let reason = match why {
+            Some(error) => format!("{}: {}", error.name, error.value),
+            None => chosen.reason.clone(),
+        };
+        TierChoice {
+            asked: self.asked,
+            reason,
+            moved_from,
+        }
+    }
+}
+
+/// The tier that the code goes to when it turns out to need more.
+pub(super) fn moved(from: &Chosen) -> Chosen {
+    Chosen {
+        tier: from.next.unwrap_or(Tier::Jail),
+        reason: from.reason.clone(),
+        next: None,
+    }
+}
+
+fn needs_of(request: &Request) -> Needs {
+    let own = request.template.is_some().then_some("it names a template");
+    match own.or(request.dry_run.then_some("it is a dry run")) {
+        Some(why) => Needs::More(why.to_owned()),
+        None => needs(&request.code, request.language),
+    }
+}
+
+fn trial(program: &Path, store: &TemplateStore) -> Result<(), EngineError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| EngineError::Tier(TierError::Start(error)))?;
+    runtime.block_on(try_out(program, store.home()))
+}
+
+fn refused(request: &Request, no_tier: &NoTier) -> Result<Execution, Failure> {
+    let policy = request.policy.clone().unwrap_or_else(Policy::standard);
+    match no_tier {
+        NoTier::Missing { tier, why } => Err(Failure::no_wall(
+            format!("this host cannot build the wall `{tier}`: {why}"),
+            "`atoll doctor` shows what this machine can do",
+        )),
+        NoTier::BelowFloor { asked, .. } => {
+            let refusal = no_tier.refusal().ok_or_else(|| Failure::ours_in_words("no reason"))?;
+            let id = ExecutionId::from_random(super::random());
+            let found = (Vec::new(), policy.digest().to_owned());
+            Ok(refusal.into_execution(id, request.language, found, nowhere(*asked)))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A saved sandbox of the tier `gvisor` on the disk: damaged, gone, or made by two engines at the same time.
+
+use anyhow::{Context, Result, ensure};
+use atoll_core::Outcome;
+use atoll_engine::{Engine, Sandbox, Wall, Walls};
+use atoll_tests::process::BOUND;
+use atoll_tests::{gvisor_engine, python, sandbox, stop, template};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// What is saved depends on the set of walls and its reasons, so these tests have a shelf of their own.
+async fn engine(test: &str) -> Result<Arc<Engine>> {
+    // gVisor has no keyrings: nothing is missed.
+    gvisor_engine("python-min", Walls::default().without(Wall::Keyring, test)).await
+}
+
+async fn works(sandbox: &mut Sandbox) -> Result<()> {
+    let execution = timeout(BOUND, python(sandbox, "print(6 * 7)"))
+        .await
+        .context("no answer")??;
+    ensure!(
+        execution.outcome == Outcome::Ok && execution.stdout == "42\n",
+        "{execution:?}"
+    );
+    Ok(())
+}
+
+async fn is_saved(engine: &Engine) -> Result<()> {
+    let facts = engine.ready().await?;
+    ensure!(facts["restores"]["saved"] == true, "{facts:?}");
+    Ok(())
+}
+
+/// The files of the only saved sandbox: who saves removes those of others.
+fn files() -> Result<Vec<PathBuf>> {
+    let tree = template("python-min")?.tree;
+    let shelves = tree.parent().context("a parent")?.join("gvisor");
+    let dirs: Vec<PathBuf> = std::fs::read_dir(shelves)?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let [dir] = &dirs[..] else {
+        anyhow::bail!("not one shelf: {dirs:?}");
+    };
+    Ok(std::fs::read_dir(dir)?.flatten().map(|entry| entry.path()).collect())
+}
+
+fn image() -> Result<PathBuf> {
+    let image = files()?.into_iter().find(|path| path.ends_with("checkpoint.img"));
+    image.context("no image")
+}
+
+/// Another bit in the middle.
+fn damage() -> Result<()> {
+    let file = File::options().read(true).write(true).open(image()?)?;
+    let (at, mut byte) = (file.metadata()?.len() / 2, [0]);
+    file.read_exact_at(&mut byte, at)?;
+    file.write_all_at(&[byte[0] ^ 1], at)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_save_is_never_restored_and_made_anew() -> Result<()> {
+    const TEST: &str = "a test damages what is saved";
+    let first = engine(TEST).await?;
+    is_saved(&first).await?;
+    let whole = std::fs::read(image()?)?;
+    stop(first).await?;
+    damage()?;
+    let second = engine(TEST).await?;
+    // Nobody has made another one yet: it starts from nothing.
+    let mut cold = sandbox(&second).await?;
+    works(&mut cold).await?;
+    cold.end().await?;
+    ensure!(std::fs::read(image()?)?.len() == whole.len(), "a create has saved");
+    is_saved(&second).await?;
+    let mut restored = sandbox(&second).await?;
+    works(&mut restored).await?;
+    restored.end().await?;
+    // Damaged while an engine uses it: one create may fail and say so, the next does without.
+    File::options().write(true).open(image()?)?.set_len(4096)?;
+    if let Ok(mut lucky) = sandbox(&second).await {
+        works(&mut lucky).await?;
+        lucky.end().await?;
+    }
+    let mut next = sandbox(&second).await?;
+    works(&mut next).await?;
+    next.end().await?;
+    stop(second).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_engines_that_save_at_once_both_have_one_that_works() -> Result<()> {
+    const TEST: &str = "two engines of a test save at once";
+    let (one, other) = (engine(TEST).await?, engine(TEST).await?);
+    let (a, b) = tokio::join!(is_saved(&one), is_saved(&other));
+    a.and(b)?;
+    let names: Vec<PathBuf> = files()?;
+    ensure!(names.len() == 3, "parts are left: {names:?}");
+    for engine in [one, other] {
+        let mut restored = sandbox(&engine).await?;
+        works(&mut restored).await?;
+        restored.end().await?;
+        stop(engine).await?;
+    }
+    Ok(())
+}

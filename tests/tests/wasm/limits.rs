@@ -1,0 +1,69 @@
+//! What ends code that does not end by itself: each limit is told by its name, and the sandbox goes on.
+
+use crate::{engine, sandbox_with};
+use anyhow::Result;
+use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, OutputBytes, WallMillis};
+use atoll_core::{Limits, Outcome};
+use atoll_tests::python;
+
+fn tight() -> Limits {
+    Limits {
+        memory: MemoryBytes::known(128 * MIB),
+        wall: WallMillis::known(2_000),
+        text_output: OutputBytes::known(MIB),
+        ..Limits::SMALL
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_limit_has_its_name_and_the_sandbox_goes_on() -> Result<()> {
+    let engine = engine().await?;
+    for (code, want) in [
+        ("while True:\n    pass", Outcome::Timeout),
+        ("import time\ntime.sleep(60)", Outcome::Timeout),
+        ("sum(range(10**13))", Outcome::Timeout),
+        ("x = bytearray(400 << 20)", Outcome::MemoryLimit),
+        (
+            "x = []\nwhile True:\n    x.append(bytearray(1 << 20))",
+            Outcome::MemoryLimit,
+        ),
+    ] {
+        let mut one = sandbox_with(&engine, tight()).await?;
+        let ended = python(&mut one, code).await?;
+        assert_eq!(ended.outcome, want, "{code}: {ended:?}");
+        let after = python(&mut one, "print(6 * 7)").await?;
+        assert_eq!(after.stdout, "42\n", "{code}: {after:?}");
+        one.end().await?;
+    }
+    engine.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processor_time_is_counted_for_each_execution() -> Result<()> {
+    let engine = engine().await?;
+    let limits = Limits {
+        cpu_time: CpuTimeMillis::known(1_000),
+        ..Limits::SMALL
+    };
+    let mut one = sandbox_with(&engine, limits).await?;
+    let busy = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.6:\n    pass\nprint('done')";
+    for _ in 0..2 {
+        assert_eq!(python(&mut one, busy).await?.stdout, "done\n");
+    }
+    let ended = python(&mut one, "while True:\n    pass").await?;
+    assert_eq!(ended.outcome, Outcome::CpuLimit, "{ended:?}");
+    engine.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_text_is_cut() -> Result<()> {
+    let engine = engine().await?;
+    let mut one = sandbox_with(&engine, tight()).await?;
+    let flood = python(&mut one, "for _ in range(64):\n    print('x' * (1 << 17))").await?;
+    assert_eq!(flood.outcome, Outcome::Ok, "{:?}", flood.error);
+    assert!(flood.stdout.len() < 2 << 20, "{}", flood.stdout.len());
+    engine.stop().await;
+    Ok(())
+}
