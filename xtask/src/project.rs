@@ -60,8 +60,16 @@ impl Project {
         given.map_or_else(|| self.target.join("microvm-kernel"), PathBuf::from)
     }
 
+    /// Without what `cargo run` has told us about ourselves: build scripts that look at it would run again, and all that stands
+    /// on them would be built again, whenever somebody builds by hand in between.
     pub(crate) fn cargo(&self) -> Command {
-        self.command(&self.cargo)
+        let mut cargo = self.command(&self.cargo);
+        for (name, _) in env::vars_os() {
+            if is_about_xtask(&name.to_string_lossy()) {
+                cargo.env_remove(name);
+            }
+        }
+        cargo
     }
 
     /// A child that runs in the source root and sees the project's environment.
@@ -99,6 +107,17 @@ impl Project {
         }
         Ok(lock)
     }
+}
+
+fn is_about_xtask(variable: &str) -> bool {
+    const ABOUT: [&str; 5] = [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_CRATE_NAME",
+        "CARGO_BIN_NAME",
+        "CARGO_PRIMARY_PACKAGE",
+    ];
+    ABOUT.iter().any(|start| variable.starts_with(start))
 }
 
 fn mark_sources_as_new(root: &Path) -> Result<()> {
@@ -158,6 +177,19 @@ mod tests {
         let manifest: toml::Table = toml::from_str(&text).unwrap();
         let members = manifest["workspace"]["default-members"].as_array().unwrap();
         assert_eq!(members, &[toml::Value::from("crates/atoll")]);
+    }
+
+    #[test]
+    fn children_build_as_by_hand() {
+        let cargo = Project::discover().unwrap().cargo();
+        let told: std::collections::BTreeMap<_, _> = cargo.get_envs().collect();
+        let of = |name: &str| told.get(std::ffi::OsStr::new(name));
+        assert_eq!(
+            of("CARGO_MANIFEST_DIR"),
+            Some(&None),
+            "this test was told where its own manifest is"
+        );
+        assert!(of("CARGO_TARGET_DIR").is_some_and(Option::is_some));
     }
 
     #[test]

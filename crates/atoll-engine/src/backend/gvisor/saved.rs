@@ -15,6 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 const FACTS: &str = "ready.json";
+/// Locked, shared, by everybody who may restore from the directory, as long as they live.
+const USED: &str = "used";
 /// The end of names of files that are not whole yet.
 const PART: &str = "part";
 
@@ -32,6 +34,8 @@ pub(super) struct Shelf {
     dir: PathBuf,
     /// What this one writes under until all is there: others may save at the same time, in this process, too.
     own: String,
+    /// Nobody removes the directory while this is held.
+    _used: Option<fs::File>,
 }
 
 impl Shelf {
@@ -47,15 +51,16 @@ impl Shelf {
         let dir = tree.parent().unwrap_or(tree).join("gvisor").join(key);
         fs::create_dir_all(&dir).ok();
         let own = SandboxId::from_random(crate::random_bytes()).as_str().to_owned();
-        Self { dir, own }
+        let used = locked(&dir, FlockOperation::LockShared).ok();
+        Self { dir, own, _used: used }
     }
 
-    /// Those of other binaries, releases and warm-ups. Who still uses one starts its sandboxes without.
+    /// Those of other binaries, releases and warm-ups that nobody uses any more.
     fn remove_others(&self) {
         let all = self.dir.parent().and_then(|all| fs::read_dir(all).ok());
-        for other in all.into_iter().flatten().flatten() {
-            if other.path() != self.dir {
-                fs::remove_dir_all(other.path()).ok();
+        for other in all.into_iter().flatten().flatten().map(|other| other.path()) {
+            if other != self.dir && locked(&other, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                fs::remove_dir_all(&other).ok();
             }
         }
     }
@@ -138,6 +143,13 @@ impl Shelf {
     }
 }
 
+/// The mark of use of one directory, locked until it is dropped.
+fn locked(dir: &Path, how: FlockOperation) -> io::Result<fs::File> {
+    let used = fs::File::create(dir.join(USED))?;
+    rustix::fs::flock(used.file(), how)?;
+    Ok(used)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,8 +172,12 @@ mod tests {
         assert_eq!(shelf.look(), Some(waiting.clone()));
         let other = Shelf::beside(&home.join("tree"), &["ab", ""]);
         assert_eq!(other.look(), None);
+        let other_dir = other.dir().to_owned();
         shelf.remove_others();
-        assert!(!other.dir().exists() && shelf.look() == Some(waiting));
+        assert!(other_dir.is_dir(), "somebody uses it");
+        drop(other);
+        shelf.remove_others();
+        assert!(!other_dir.exists() && shelf.look() == Some(waiting));
         fs::write(shelf.dir().join(IMAGE), b"memorz").unwrap();
         assert_eq!(shelf.look(), None);
         fs::remove_dir_all(&home).unwrap();
@@ -190,7 +206,7 @@ mod tests {
         );
         assert_eq!(shelves[1].look(), Some(a));
         assert_eq!(fs::read(shelves[0].dir().join(IMAGE)).unwrap(), b"first.");
-        assert_eq!(fs::read_dir(shelves[0].dir()).unwrap().count(), 3, "no part is left");
+        assert_eq!(fs::read_dir(shelves[0].dir()).unwrap().count(), 4, "no part is left");
         fs::write(shelves[0].dir().join(IMAGE), b"damaged").unwrap();
         assert_eq!(put(&shelves[1], b"again", b.clone()), b, "what is damaged is replaced");
         assert_eq!(shelves[0].look(), Some(b));
