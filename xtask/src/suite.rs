@@ -25,16 +25,7 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     steps.step("clippy", || {
         cargo(
             project,
-            // In the profile of the other steps: what macros and build scripts need is built once.
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--release",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         )
     })?;
     steps.step("tidy", || tidy::run(&project.root))?;

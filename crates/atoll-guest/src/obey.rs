@@ -37,6 +37,10 @@ impl Agent {
                 self.processes.interrupt(process, again);
                 self.outbox.tell(request, Answer::Done)
             }
+            Ask::Resize { process, size } => {
+                let resized = self.processes.resize(process, size);
+                self.outbox.tell(request, resized.unwrap_or_else(Refused::into_answer))
+            }
             Ask::KillAll => {
                 Processes::signal_all(Signal::SIGKILL);
                 Ok(())

@@ -4,7 +4,7 @@ use crate::files::resolve;
 use crate::outbox::Outbox;
 use crate::refused::{About, Refused};
 use crate::terminal;
-use crate::usage::members;
+use crate::usage::{is_running, members};
 use atoll_core::wire::agent::{Answer, Refusal, TerminalSize};
 use atoll_jail::channel::ChannelError;
 use atoll_jail::command::{self, Command};
@@ -24,10 +24,18 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 #[derive(Debug)]
 pub(crate) struct Processes {
     ended: SignalFd,
-    /// Live commands: pid inside, and the request that has started it.
-    live: HashMap<i32, u32>,
+    /// Live commands by their number inside.
+    live: HashMap<i32, Live>,
     /// Who has had SIGINT since the last interrupt of a shell began.
     interrupted: HashSet<i32>,
+}
+
+#[derive(Debug)]
+struct Live {
+    /// Which has started it.
+    request: u32,
+    /// The other end of its terminal, if it has one.
+    terminal: Option<OwnedFd>,
 }
 
 /// What a `Spawn` asks for.
@@ -79,6 +87,8 @@ impl Processes {
                 Some(pair.outside)
             }
         };
+        let terminal = master.as_ref().map(OwnedFd::try_clone).transpose();
+        let terminal = terminal.about("keep a terminal")?;
         let command = Command {
             program: &program,
             argv: &spawn.argv,
@@ -89,7 +99,7 @@ impl Processes {
         };
         let started = command::start(agent, &command);
         let (pid, pidfd) = started.map_err(|error| Refused::new(Refusal::Failed, chain(&error)))?;
-        self.live.insert(pid, request);
+        self.live.insert(pid, Live { request, terminal });
         Ok((pid.unsigned_abs(), pidfd.into_iter().chain(master).collect()))
     }
 
@@ -117,8 +127,22 @@ impl Processes {
         }
     }
 
+    /// A shell's line editor asks for the size and sets what it was told, again and again: who changes it in between is not
+    /// heard. So the answer says whether somebody runs who could be at it, and the engine then asks once more.
+    pub(crate) fn resize(&self, process: u32, size: TerminalSize) -> Result<Answer, Refused> {
+        let pid = self.pid_of(process);
+        let terminal = pid.and_then(|pid| self.live.get(&pid)?.terminal.as_ref().map(|terminal| (pid, terminal)));
+        let Some((pid, terminal)) = terminal else {
+            return Err(Refused::new(Refusal::NotFound, "no terminal"));
+        };
+        terminal::resize(terminal, size).about("resize the terminal")?;
+        Ok(Answer::Resized {
+            still: !is_running(pid),
+        })
+    }
+
     fn pid_of(&self, process: u32) -> Option<i32> {
-        let found = self.live.iter().find(|(_, number)| **number == process);
+        let found = self.live.iter().find(|(_, live)| live.request == process);
         found.map(|(pid, _)| *pid)
     }
 
@@ -139,8 +163,8 @@ impl Processes {
                 Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(()),
                 Ok(_) | Err(_) => continue,
             };
-            if let Some(request) = self.live.remove(&pid) {
-                outbox.tell(request, Answer::Exited { code, signal })?;
+            if let Some(live) = self.live.remove(&pid) {
+                outbox.tell(live.request, Answer::Exited { code, signal })?;
             }
         }
     }

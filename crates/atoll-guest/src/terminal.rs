@@ -23,16 +23,21 @@ pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
     // Erase takes away a whole character, not a byte of it.
     modes.input_modes |= InputModes::IUTF8;
     tcsetattr(&inside, OptionalActions::Now, &modes)?;
+    resize(&outside, size)?;
+    let copy = || inside.try_clone().map_err(|_| Errno::MFILE);
+    let inside = vec![copy()?, copy()?, copy()?];
+    Ok(Pair { outside, inside })
+}
+
+/// Who uses the terminal is told, if the size is another than before.
+pub(crate) fn resize(outside: &OwnedFd, size: TerminalSize) -> Result<(), Errno> {
     let size = Winsize {
         ws_col: size.columns,
         ws_row: size.rows,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
-    tcsetwinsize(&outside, size)?;
-    let copy = || inside.try_clone().map_err(|_| Errno::MFILE);
-    let inside = vec![copy()?, copy()?, copy()?];
-    Ok(Pair { outside, inside })
+    tcsetwinsize(outside, size)
 }
 
 #[cfg(test)]

@@ -62,6 +62,14 @@ pub(crate) fn members(group: i32) -> impl Iterator<Item = i32> {
     found.filter_map(|pid| i32::try_from(pid).ok())
 }
 
+/// Whether anybody of a session is running, or would if it had a processor.
+pub(crate) fn is_running(session: i32) -> bool {
+    pids().map(|pid| text(pid, "stat")).any(|stat| {
+        let state: Option<char> = field(&stat, 3);
+        field(&stat, 6) == Some(session) && matches!(state, Some('R' | 'D'))
+    })
+}
+
 fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

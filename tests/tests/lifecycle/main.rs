@@ -11,5 +11,6 @@ mod pool;
 mod required;
 mod rotation;
 mod set_up;
+mod terminals;
 mod twins;
 mod zygote;

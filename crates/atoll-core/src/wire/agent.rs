@@ -45,6 +45,8 @@ pub enum Ask {
     /// Have the shell that request `process` has started give up what it runs: SIGURG to itself, SIGINT to the rest of its
     /// group. `again` spares the rest that had it before. `Done`, when the signals are sent.
     Interrupt { process: u32, again: bool },
+    /// Give the terminal of the process that request `process` has started another size: `Resized`. `NotFound` without one.
+    Resize { process: u32, size: TerminalSize },
     /// Walk a directory and hand over its regular files: `File` and `Skipped`, then `Collected`.
     Collect { dir: String, max_files: u32 },
     /// How many plain files are below a directory, and the names of some: `Left`.
@@ -114,6 +116,10 @@ pub enum Answer {
     Exited {
         code: Option<i32>,
         signal: Option<i32>,
+    },
+    /// The terminal has the size. `still`: nobody who uses it is running just now, so nobody is about to set what it was before.
+    Resized {
+        still: bool,
     },
     /// A regular file; an open descriptor comes beside it.
     File {

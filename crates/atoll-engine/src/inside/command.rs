@@ -3,11 +3,12 @@
 use super::commands::{CommandSpec, Newcomers};
 use crate::backend::{Agent, TierError};
 use crate::engine::EngineError;
-use atoll_core::wire::agent::{Ask, TerminalSize};
+use atoll_core::wire::agent::{Answer, Ask, TerminalSize};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -15,6 +16,9 @@ use tokio::sync::{Mutex, mpsc, watch};
 const WAITING: usize = 16;
 /// Listeners that wait until the command says something; one more hears nothing.
 const NEWCOMERS: usize = 64;
+/// A program that never rests keeps nobody waiting for longer than these.
+const RESIZES: usize = 20;
+const BETWEEN_RESIZES: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEvent {
@@ -48,22 +52,38 @@ impl Listener {
     }
 }
 
-/// How a signal gets to a command: to itself by its pidfd, or where that does not cross the wall, to its group by the agent.
+/// How a command is reached: by its agent, and its own process by a pidfd where that crosses the wall.
 #[derive(Debug)]
-pub(super) enum Reach {
-    Pidfd(OwnedFd),
-    Agent { agent: Arc<Agent>, process: u32 },
+pub(super) struct Reach {
+    pub(super) agent: Arc<Agent>,
+    /// The request that has started it.
+    pub(super) process: u32,
+    pub(super) pidfd: Option<OwnedFd>,
 }
 
 impl Reach {
+    /// To itself, or by the agent to its group.
     async fn signal(&self, signal: Signal) -> bool {
-        match self {
-            Self::Pidfd(pidfd) => pidfd_send_signal(pidfd, signal).is_ok(),
-            Self::Agent { agent, process } => {
-                let (process, signal) = (*process, signal.as_raw());
-                agent.tell(Ask::Signal { process, signal }).await.is_ok()
+        match &self.pidfd {
+            Some(pidfd) => pidfd_send_signal(pidfd, signal).is_ok(),
+            None => {
+                let (process, signal) = (self.process, signal.as_raw());
+                self.agent.tell(Ask::Signal { process, signal }).await.is_ok()
             }
         }
+    }
+
+    /// Who just runs may set the size that it has asked for before: it is set once more until nobody does.
+    async fn resize(&self, size: TerminalSize) -> bool {
+        let process = self.process;
+        for _ in 0..RESIZES {
+            match self.agent.ask_once(Ask::Resize { process, size }).await {
+                Ok((Answer::Resized { still: true }, _)) => return true,
+                Ok((Answer::Resized { still: false }, _)) => tokio::time::sleep(BETWEEN_RESIZES).await,
+                _ => return false,
+            }
+        }
+        true
     }
 }
 
@@ -148,15 +168,7 @@ impl Command {
 
     /// Tells a terminal its new size; `false` if it is no terminal.
     pub async fn resize(&self, size: TerminalSize) -> bool {
-        let stdin = self.stdin.lock().await;
-        let size = rustix::termios::Winsize {
-            ws_row: size.rows,
-            ws_col: size.columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        let terminal = stdin.as_ref().filter(|_| self.info.spec.terminal.is_some());
-        terminal.is_some_and(|terminal| rustix::termios::tcsetwinsize(terminal.get_ref(), size).is_ok())
+        self.info.spec.terminal.is_some() && self.reach.resize(size).await
     }
 }
 

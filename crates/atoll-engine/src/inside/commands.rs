@@ -137,11 +137,11 @@ impl Walled {
     }
 
     fn reach(&self, pidfd: Option<OwnedFd>, process: u32) -> Reach {
-        let by_agent = || Reach::Agent {
+        Reach {
             agent: Arc::clone(&self.bare.agent),
             process,
-        };
-        pidfd.map_or_else(by_agent, Reach::Pidfd)
+            pidfd,
+        }
     }
 }
 

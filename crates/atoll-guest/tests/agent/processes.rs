@@ -23,6 +23,10 @@ pub(crate) const TESTS: &[Test] = &[
         an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too,
     ),
     ("a_terminal_controls_its_command", a_terminal_controls_its_command),
+    (
+        "a_terminal_is_resized_and_tells_whether_somebody_runs",
+        a_terminal_is_resized_and_tells_whether_somebody_runs,
+    ),
 ];
 
 fn spawn(argv: &[&str], cwd: &str, terminal: Option<TerminalSize>) -> Ask {
@@ -182,5 +186,45 @@ fn a_terminal_controls_its_command() {
             code: None,
             signal: Some(2)
         }
+    );
+}
+
+/// A line editor sets the size that it was told a moment ago. Who runs could be at that.
+fn a_terminal_is_resized_and_tells_whether_somebody_runs() {
+    let mut client = Client::new();
+    let size = TerminalSize { columns: 77, rows: 9 };
+    let script = "read line; while :; do :; done & busy=$!; read line; kill $busy; wait; stty size; read line";
+    let process = client.ask(spawn(&["sh", "-c", script], "", Some(size)));
+    let (answer, fds) = client.answer(process);
+    assert!(matches!(answer, Answer::Spawned { .. }), "{answer:?}");
+    let mut terminal = File::from(fds.into_iter().nth(1).unwrap());
+    let size = TerminalSize { columns: 99, rows: 30 };
+    let mut still = |client: &mut Client| {
+        let request = client.ask(Ask::Resize { process, size });
+        match client.answer(request).0 {
+            Answer::Resized { still } => still,
+            other => panic!("{other:?}"),
+        }
+    };
+    while !still(&mut client) {}
+    terminal.write_all(b"run\n").unwrap();
+    while still(&mut client) {}
+    terminal.write_all(b"rest\n").unwrap();
+    wait_for(&mut terminal, "30 99\r\n");
+    while !still(&mut client) {}
+    let unknown = client.ask(Ask::Resize {
+        process: u32::MAX,
+        size,
+    });
+    let refused = client.answer(unknown).0;
+    assert!(
+        matches!(
+            refused,
+            Answer::Refused {
+                why: Refusal::NotFound,
+                ..
+            }
+        ),
+        "{refused:?}"
     );
 }

@@ -19,7 +19,7 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }
             EngineError::Tier(TierError::NotInTier(_)) => {
-                Self::new(ErrorCode::NotSupported, error.to_string()).hint("make the sandbox in the tier `gvisor`")
+                Self::new(ErrorCode::NotInTier, error.to_string()).hint("make the sandbox in the tier `gvisor`")
             }
             EngineError::Tier(TierError::NotSaved(_)) => Self::new(ErrorCode::Conflict, error.to_string()),
             EngineError::Snapshot(snapshot) => of_snapshot(snapshot),

@@ -47,6 +47,7 @@ codes! {
     ApprovalExpired = "approval_expired", FORBIDDEN, "The policy asks about it, and nobody has answered in time";
     Exists = "already_exists", CONFLICT, "It is there already";
     Conflict = "conflict", CONFLICT, "The thing is in a state that does not allow this";
+    NotInTier = "not_in_tier", CONFLICT, "The tier of this sandbox does not do that; the message names one that does";
     Ended = "ended", GONE, "The sandbox has ended";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is larger than allowed";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";

@@ -200,6 +200,7 @@ fn exit_status(code: &str) -> ExitStatus {
         | ErrorCode::Conflict
         | ErrorCode::BodyTooLarge
         | ErrorCode::UnsupportedMediaType
+        | ErrorCode::NotInTier
         | ErrorCode::NotSupported => ExitStatus::Usage,
     }
 }

@@ -187,7 +187,7 @@ fn what_cannot_be_saved_is_refused_and_goes_on() -> Result<()> {
             let answer = server.json("POST", &format!("/v1/sandboxes/{id}/{path}"), &json!({}))?;
             assert_eq!(
                 (answer.status, code(&answer)?),
-                (501, json!("not_supported")),
+                (409, json!("not_in_tier")),
                 "{tier} {path}"
             );
             let words = answer.text();

@@ -81,7 +81,9 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
         | ErrorCode::ApprovalDenied
         | ErrorCode::ApprovalExpired => "permission_denied",
         ErrorCode::NotFound => "not_found",
-        ErrorCode::MethodNotAllowed | ErrorCode::NotSupported | ErrorCode::NoWall => "unimplemented",
+        ErrorCode::MethodNotAllowed | ErrorCode::NotSupported | ErrorCode::NotInTier | ErrorCode::NoWall => {
+            "unimplemented"
+        }
         ErrorCode::Exists => "already_exists",
         ErrorCode::Conflict => "failed_precondition",
         ErrorCode::BodyTooLarge | ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::NoRoom => {

@@ -1,4 +1,4 @@
-//! Snapshots and forks of sandboxes, in the tiers that have them. Others answer `not_supported` and name one that does.
+//! Snapshots and forks of sandboxes, in the tiers that have them. Others answer `not_in_tier` and name one that does.
 
 use super::Refusals;
 use super::find::live;
