@@ -119,9 +119,10 @@ impl Slot {
         }
     }
 
-    /// What a copy of the sandbox is told of it. A Node cannot be made to draw other random numbers than its copy.
-    pub(crate) fn saved(&self, ready: Option<&Inspected>) -> Result<SavedSlot, TierError> {
-        let goes_on = ready.filter(|(context, _)| context.interpreter != Interpreter::Node);
+    /// What is told of it to who brings the sandbox back. A Node cannot be made to draw other random numbers than its copy: it
+    /// goes on only where there is never a second one.
+    pub(crate) fn saved(&self, ready: Option<&Inspected>, copies: bool) -> Result<SavedSlot, TierError> {
+        let goes_on = ready.filter(|(context, _)| !copies || context.interpreter != Interpreter::Node);
         let anew = ready.is_some() && goes_on.is_none();
         Ok(SavedSlot {
             id: self.id.clone(),
@@ -219,6 +220,13 @@ impl Contexts {
             still.push((slot, seat));
         }
         still
+    }
+
+    /// The same without waiting: `None` if something runs.
+    pub(crate) fn still_now(&self) -> Option<Vec<(Arc<Slot>, Seat)>> {
+        let slots = lock(&self.slots).clone();
+        let seat = |slot: Arc<Slot>| Some((Arc::clone(&slot), Arc::clone(&slot.seat).try_lock_owned().ok()?));
+        slots.into_iter().map(seat).collect()
     }
 
     pub(crate) fn find(&self, choice: &Choice) -> Result<Arc<Slot>, EngineError> {

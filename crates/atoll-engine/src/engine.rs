@@ -150,10 +150,16 @@ impl Engine {
             .await
     }
 
-    async fn bring_back(&self, spec: SandboxSpec, snapshot: &Snapshot, files: Files) -> Result<Walled, EngineError> {
+    /// A sandbox that goes on from a snapshot, behind a wall of its own.
+    pub(crate) async fn bring_back(
+        &self,
+        spec: SandboxSpec,
+        snapshot: &Snapshot,
+        files: Files,
+    ) -> Result<Walled, EngineError> {
         with_secrets(&spec.env, &spec.secrets)?;
         if self.saves_for() != Some(&snapshot.saves_for) {
-            return Err(SnapshotError::OtherBuild(snapshot.id.clone()).into());
+            return Err(snapshot.blame(SnapshotError::OtherBuild(snapshot.id.clone())).into());
         }
         let made = Made {
             limits: snapshot.limits,

@@ -47,7 +47,7 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
 }
 
 /// How often the kernel has refused a sandbox something so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     pub(crate) oom_kills: u64,
     pub(crate) processes: u64,

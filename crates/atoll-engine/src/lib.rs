@@ -56,7 +56,7 @@ pub use input::{Input, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch,
 };
-pub use node::{Node, NodeConfig, NodeError, Quiet};
+pub use node::{Node, NodeConfig, NodeError, Paused, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
 pub use pool::{Pool, PoolSize};

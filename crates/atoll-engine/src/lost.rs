@@ -57,6 +57,24 @@ pub(crate) fn with_the_sandbox(execution: Execution, reason: EndReason) -> Execu
     }
 }
 
+/// In the answer of an execution whose sandbox went back to a snapshot under it.
+pub(crate) fn rolled_back(execution: Execution) -> Execution {
+    let error = CodeError {
+        name: "SandboxRolledBack".into(),
+        value: "the sandbox went back to a snapshot".into(),
+        traceback: Vec::new(),
+    };
+    let hint = hint(
+        "the sandbox went back to a snapshot",
+        "the state is that of the snapshot: run again what it needs",
+    );
+    Execution {
+        error: Some(error),
+        hint: Some(hint),
+        ..execution
+    }
+}
+
 /// In the next answer, and whenever a name is not known. Returns whether it was said.
 pub(crate) fn say_later(execution: &mut Execution, lost: &Lost) -> bool {
     let misses = execution.error.as_mut().filter(|error| is_unknown_name(error));

@@ -1,4 +1,9 @@
 //! All sandboxes of this machine: one engine and one pool per template and tier, the sessions, the bound on how many there are.
+//! What is saved of them is in `saved.rs`.
+
+mod saved;
+
+pub use saved::Paused;
 
 use crate::audit::{Action, Actor, Closing, Ending};
 use crate::backend::{TierError, TierSettings, microvm_host, missing_tiers};
@@ -8,10 +13,10 @@ use crate::lock::lock;
 use crate::past::{Ended, Past};
 use crate::pool::{Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
-use crate::session::{LifeSpec, Session, SessionError, State};
-use crate::snapshot::{Snapshot, Snapshots};
+use crate::session::{LifeSpec, Session, State};
+use crate::snapshot::Snapshots;
 use crate::template::{Progress, Template, TemplateError, TemplateStore};
-use atoll_core::{EndReason, Limits, SandboxId, SnapshotId, Tier};
+use atoll_core::{Limits, SandboxId, Tier};
 use atoll_jail::plan::{Layer, Walls};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -205,87 +210,44 @@ impl Node {
         spec: SandboxSpec,
         life: LifeSpec,
     ) -> Result<Arc<Session>, NodeError> {
-        let (room, by, tier) = (Arc::clone(&self.room), spec.by.clone(), spec.tier);
-        let room = room.try_acquire_owned().map_err(|_| self.no_room())?;
+        let (room, by, tier) = (self.take_room()?, spec.by.clone(), spec.tier);
         let pool = self.open(template, tier, &by, Arc::new(Quiet)).await?;
         let sandbox = match pool.claim(spec.clone()).await {
             Err(EngineError::Tier(TierError::Gone(_) | TierError::Channel(_))) => {
                 self.forget(&kind(template, tier), &pool);
                 self.open(template, tier, &by, Arc::new(Quiet))
                     .await?
-                    .claim(spec)
+                    .claim(spec.clone())
                     .await?
             }
             claimed => claimed?,
         };
-        Ok(self.begin_life(sandbox, template, life, room))
-    }
-
-    /// Makes a sandbox that goes on from where another one was saved: with its limits, and in its tier.
-    pub async fn create_from(
-        self: &Arc<Self>,
-        snapshot: Arc<Snapshot>,
-        spec: SandboxSpec,
-        life: LifeSpec,
-    ) -> Result<Arc<Session>, NodeError> {
-        let room = Arc::clone(&self.room).try_acquire_owned();
-        let room = room.map_err(|_| self.no_room())?;
-        let (template, tier) = (&snapshot.template, snapshot.tier);
-        let pool = self.open(template, tier, &spec.by, Arc::new(Quiet)).await?;
-        let (all, one) = (Arc::clone(&self.snapshots), Arc::clone(&snapshot));
-        let files = tokio::task::spawn_blocking(move || all.files(&one)).await;
-        let files = files.map_err(|_| NodeError::Stopping)?.map_err(EngineError::from)?;
-        let sandbox = pool.engine().create_from(spec, &snapshot, files).await?;
-        Ok(self.begin_life(sandbox, template, life, room))
+        Ok(self.begin_life(sandbox, template, (life, spec), room))
     }
 
     fn begin_life(
         self: &Arc<Self>,
         sandbox: Sandbox,
         template: &str,
-        life: LifeSpec,
+        made: (LifeSpec, SandboxSpec),
         room: OwnedSemaphorePermit,
     ) -> Arc<Session> {
-        let session = Session::start(sandbox, template.to_owned(), life);
+        let session = Session::start(sandbox, template.to_owned(), made, Arc::downgrade(self));
         session.hold(room);
-        lock(&self.sessions).insert(session.id().clone(), Arc::clone(&session));
-        tokio::spawn(Arc::clone(self).remember(Arc::clone(&session)));
+        self.know(&session);
         session
     }
 
-    /// Saves a sandbox, which goes on. One that is only made for forks is listed nowhere.
-    pub async fn save(
-        &self,
-        session: &Arc<Session>,
-        by: &Actor,
-        name: Option<String>,
-        passing: bool,
-    ) -> Result<Arc<Snapshot>, SessionError> {
-        session.save(by, &self.snapshots, (name, passing)).await
+    /// From now on it is found by its name, until nothing is left of it.
+    fn know(self: &Arc<Self>, session: &Arc<Session>) {
+        lock(&self.sessions).insert(session.id().clone(), Arc::clone(session));
+        tokio::spawn(Arc::clone(self).remember(Arc::clone(session)));
     }
 
-    /// Of a tenant, the newest first.
-    pub fn snapshots(&self, tenant: &str) -> Vec<Arc<Snapshot>> {
-        self.snapshots.of(tenant)
-    }
-
-    pub fn find_snapshot(&self, tenant: &str, id: &SnapshotId) -> Option<Arc<Snapshot>> {
-        self.snapshots.find(tenant, id)
-    }
-
-    /// Whether it was there. Sandboxes that were made from it go on.
-    pub async fn remove_snapshot(&self, by: &Actor, tenant: &str, id: &SnapshotId) -> Result<bool, EngineError> {
-        let door = self.door(by.clone());
-        let ticket = door.enter(Action::SnapshotRemove, id.as_str()).await?;
-        let (all, tenant, id) = (Arc::clone(&self.snapshots), tenant.to_owned(), id.clone());
-        let removed = tokio::task::spawn_blocking(move || all.remove(&tenant, &id)).await;
-        let removed = removed.map_err(|_| EngineError::Interrupted)?;
-        ticket.close(|| match &removed {
-            Ok(true) => Closing::of(Ending::Ok),
-            Ok(false) => Closing::of(Ending::Failed),
-            Err(error) => Closing::failed(error),
-        });
-        Ok(removed?)
+    /// Before the work begins.
+    pub(crate) fn take_room(&self) -> Result<OwnedSemaphorePermit, NodeError> {
+        let room = Arc::clone(&self.room).try_acquire_owned();
+        room.map_err(|_| self.no_room())
     }
 
     fn no_room(&self) -> NodeError {
@@ -366,13 +328,15 @@ impl Node {
         &self.store
     }
 
-    /// Refuses new sandboxes, ends all, and waits until every jailer has removed what it made.
+    /// Refuses new sandboxes, ends all but those that lie on disk, and waits until every jailer has removed what it made.
     pub async fn stop(&self) {
         self.room.close();
         self.store.stop().stop();
         let live = self.live();
-        live.iter().for_each(|session| session.end(EndReason::NodeShutdown));
         for session in &live {
+            session.stop().await;
+        }
+        for session in live.iter().filter(|session| session.end_reason().is_some()) {
             session.gone().await;
         }
         let pools: Vec<Open> = lock(&self.pools).drain().map(|(_, open)| open).collect();

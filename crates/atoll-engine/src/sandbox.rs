@@ -2,7 +2,7 @@
 
 use crate::audit::{Actor, FileFact};
 use crate::backend::{BareSandbox, Files, Inspected, TierError};
-use crate::contexts::{Contexts, HOME, Slot};
+use crate::contexts::{Contexts, HOME, Seat, Slot};
 use crate::control::Control;
 use crate::engine::{Engine, EngineError};
 use crate::environment::{check_environment, with_secrets};
@@ -64,6 +64,8 @@ const DIGESTS_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Walled {
+    /// How it is known. Its wall has a name of its own, and may be another one later.
+    id: SandboxId,
     pub(crate) bare: BareSandbox,
     pub(crate) limits: Limits,
     pub(crate) env: BTreeMap<String, String>,
@@ -179,6 +181,7 @@ impl Walled {
         origin: Origin,
     ) -> Self {
         Self {
+            id: bare.id.clone(),
             origin,
             sampled: std::sync::Mutex::new((std::time::Instant::now(), 0)),
             bare,
@@ -206,20 +209,52 @@ impl Walled {
         Self { contexts, ..self }
     }
 
+    /// One that goes on under the name of another wall's.
+    pub(crate) fn called(self, id: &SandboxId) -> Self {
+        Self { id: id.clone(), ..self }
+    }
+
     /// Writes the sandbox to two files and lets it go on. Waits for what runs in its contexts; what else runs stands still
     /// meanwhile.
     pub(crate) async fn save(&self, files: Files) -> Result<SavedState, EngineError> {
         self.may_be_saved()?;
         let still = self.contexts.still().await;
-        let slots = still.iter().map(|(slot, seat)| slot.saved(seat.as_ref()));
-        let slots = slots.collect::<Result<Vec<SavedSlot>, TierError>>()?;
-        let contexts = slots.iter().filter_map(|slot| slot.context).collect();
         self.bare.freeze(true).await?;
-        let saved = self.bare.save(contexts, files).await;
+        let saved = self.save_still(&still, files, true).await;
         let moves = self.bare.freeze(false).await;
         drop(still);
-        let talk = saved?.talk;
+        let saved = saved?;
         moves?;
+        Ok(saved)
+    }
+
+    /// The same for one whose processes stand still already, and stay so. Nothing that somebody waits for may be under way: its
+    /// wall can go then, and all that is known of it is in the files.
+    pub(crate) async fn save_paused(&self, files: Files) -> Result<SavedState, EngineError> {
+        let still = self.contexts.still_now().ok_or(SnapshotError::Busy)?;
+        self.save_still(&still, files, false).await
+    }
+
+    /// Whether a pause can bring it to disk.
+    pub(crate) fn may_be_put_away(&self) -> Result<(), EngineError> {
+        self.may_be_saved()?;
+        match self.once || !self.commands.list().is_empty() {
+            true => Err(SnapshotError::Busy.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// For copies, or for one that takes its place.
+    async fn save_still(
+        &self,
+        still: &[(Arc<Slot>, Seat)],
+        files: Files,
+        copies: bool,
+    ) -> Result<SavedState, EngineError> {
+        let slots = still.iter().map(|(slot, seat)| slot.saved(seat.as_ref(), copies));
+        let slots = slots.collect::<Result<Vec<SavedSlot>, TierError>>()?;
+        let contexts = slots.iter().filter_map(|slot| slot.context).collect();
+        let talk = self.bare.save(contexts, files).await?.talk;
         Ok(SavedState { talk, slots })
     }
 
@@ -237,7 +272,7 @@ impl Walled {
     }
 
     pub(crate) fn id(&self) -> &SandboxId {
-        &self.bare.id
+        &self.id
     }
 
     pub(crate) fn tier(&self) -> Tier {
@@ -409,7 +444,7 @@ impl Walled {
     /// The answer in place of an execution.
     fn refused(&self, slot: &Slot, id: ExecutionId, refusal: Refusal, settled: (Vec<Finding>, String)) -> Execution {
         let place = Place {
-            sandbox: Some(self.bare.id.clone()),
+            sandbox: Some(self.id.clone()),
             context: Some(slot.id.clone()),
             template: Some(self.template_digest.clone()),
             tier: self.bare.tier,
@@ -451,7 +486,7 @@ impl Walled {
             dry_run: None,
             tier_choice: None,
             execution_id: ended.id,
-            sandbox_id: Some(self.bare.id.clone()),
+            sandbox_id: Some(self.id.clone()),
             context_id: Some(context),
             language: slot.language,
             tier: self.bare.tier,

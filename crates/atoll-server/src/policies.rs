@@ -72,6 +72,15 @@ impl Policies {
         asked.map_or_else(|| Arc::clone(own), |asked| Arc::new(own.tighten(asked)))
     }
 
+    /// What holds for a sandbox that was made before this start: what it had, or more if its tenant's is stricter by now.
+    pub fn still(&self, tenant: &str, had: Policy) -> Arc<Policy> {
+        let both = self.of(tenant).tighten(&had);
+        Arc::new(match both.digest() == had.digest() {
+            true => had,
+            false => both,
+        })
+    }
+
     pub fn find(&self, name: &str) -> Option<&Arc<Policy>> {
         self.known.get(name)
     }
@@ -149,6 +158,10 @@ mod tests {
         let open = policies.find("open").unwrap();
         let within = policies.within("acme", Some(open));
         assert_eq!(within.digest(), policies.of("acme").digest());
+        let still = |tenant: &str| policies.still(tenant, (**open).clone());
+        assert_eq!(still("acme").digest(), policies.of("acme").digest());
+        let had = policies.of("acme").tighten(policies.find("strict").unwrap());
+        assert_eq!(policies.still("acme", had.clone()).name, had.name);
         let strict = policies.within("x", policies.find("strict").map(|strict| &**strict));
         assert_eq!(strict.code.verdict(Rule::NetworkUse), Verdict::Deny);
     }

@@ -87,13 +87,6 @@ impl Server {
         let store = opened.map_err(|_| StoreError::Stopped)??;
         let lock = lock(home)?;
         Spool::new(home).sweep();
-        let lost = store.end_lost_sandboxes().await?;
-        if lost > 0 {
-            tracing::warn!(
-                lost,
-                "sandboxes of a server that did not stop properly are marked as lost"
-            );
-        }
         let unanswered = store.cancel_lost_approvals().await?;
         if unanswered > 0 {
             tracing::warn!(
@@ -109,7 +102,11 @@ impl Server {
             false => first_key::make(&store, home, &log).await?,
         };
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
+        end_lost(&store, &node).await?;
         let state = share(settings, policies, post, store, address, node).await?;
+        for session in state.sandboxes.take_up_paused(&state.keys).await? {
+            state.e2b.know_again(&session);
+        }
         Ok(Self {
             state,
             first_key,
@@ -178,6 +175,20 @@ impl Server {
         state.store.settle().await.ok();
         tracing::info!("stopped");
     }
+}
+
+/// What lies on disk is not lost.
+async fn end_lost(store: &Store, node: &Node) -> Result<(), StoreError> {
+    let paused = node.paused();
+    let on_disk: Vec<_> = paused.iter().map(|paused| paused.id().clone()).collect();
+    let lost = store.end_lost_sandboxes(&on_disk).await?;
+    if lost > 0 {
+        tracing::warn!(
+            lost,
+            "sandboxes of a server that did not stop properly are marked as lost"
+        );
+    }
+    Ok(())
 }
 
 pub(crate) async fn share(

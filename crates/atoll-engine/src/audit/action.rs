@@ -33,6 +33,7 @@ words!(
         SandboxPause = "sandbox.pause",
         SandboxResume = "sandbox.resume",
         SandboxExtend = "sandbox.extend",
+        SandboxRollback = "sandbox.rollback",
         SnapshotCreate = "snapshot.create",
         SnapshotRemove = "snapshot.remove",
         Execute = "execute",

@@ -57,6 +57,7 @@ fn activity(action: Action) -> u64 {
         | Action::SandboxPause
         | Action::SandboxResume
         | Action::SandboxExtend
+        | Action::SandboxRollback
         | Action::ContextRestart
         | Action::ApprovalAnswer => 3,
         Action::SandboxEnd | Action::ContextRemove | Action::KeyRevoke | Action::SnapshotRemove => 4,

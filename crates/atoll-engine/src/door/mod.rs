@@ -5,6 +5,7 @@
 //! facts about one file) is no dispatch.
 
 mod inputs;
+mod life;
 mod sandbox;
 mod ticket;
 mod upload;
@@ -73,6 +74,11 @@ impl Door {
             Audit::Log(log) => Ticket::open_or_late(log, log.prepare(opening)),
             Audit::Off { .. } => Ticket::none(),
         }
+    }
+
+    /// The same door for somebody else.
+    pub(crate) fn by(&self, actor: &Actor) -> Self {
+        Self::new(self.audit.clone(), actor.clone())
     }
 
     /// Opens an entry for something that is not done in a sandbox. Whoever does it closes it.

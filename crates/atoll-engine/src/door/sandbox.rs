@@ -3,6 +3,7 @@
 use super::visits::{Visit, Visits};
 use super::{Door, Ticket, Upload};
 use crate::audit::{Action, Actor, Closing, Ending, FileFact, Opening};
+use crate::backend::TierError;
 use crate::contexts::ContextInfo;
 use crate::control::Control;
 use crate::engine::EngineError;
@@ -14,10 +15,9 @@ use crate::input::Input;
 use crate::inside::{Command, CommandEnd, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch};
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
-use crate::sandbox::{Choice, Executed, Origin, Request, SandboxUsage, Walled};
-use crate::session::{Refused, SessionError};
+use crate::sandbox::{Choice, Executed, Origin, Request, SandboxSpec, SandboxUsage, Walled};
 use crate::share::Room;
-use crate::snapshot::{Draft, Snapshot, SnapshotError, Snapshots};
+use crate::snapshot::{Draft, SavedLife, SavedState, Snapshot, SnapshotError, Snapshots};
 use atoll_core::dry_run::DryRun;
 use atoll_core::execution::{Execution, OutputFile};
 use atoll_core::wire::agent::{Entry, ListBound};
@@ -27,7 +27,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -56,7 +55,7 @@ impl Drop for Inner {
     }
 }
 
-fn end_of(reason: EndReason) -> Closing {
+pub(super) fn end_of(reason: EndReason) -> Closing {
     Closing {
         reason: Some(reason.as_str().to_owned()),
         ..Closing::of(Ending::Ok)
@@ -74,6 +73,7 @@ pub(crate) struct AboutSnapshot {
     pub(crate) template: String,
     pub(crate) name: Option<String>,
     pub(crate) passing: bool,
+    pub(crate) life: Option<Box<SavedLife>>,
 }
 
 fn done<T>(_: &T) -> Closing {
@@ -295,24 +295,6 @@ impl Sandbox {
         self.door.dispatch(opening, work, done).await
     }
 
-    /// Changes how long the sandbox lives.
-    pub(crate) async fn extend(
-        &self,
-        long: Duration,
-        change: impl FnOnce() -> Result<(), Refused>,
-    ) -> Result<(), SessionError> {
-        let ticket = self.door.begin(self.opening(Action::SandboxExtend)).await?;
-        let done = change();
-        ticket.close(|| match &done {
-            Ok(()) => Closing {
-                reason: Some(format!("{} ms", long.as_millis())),
-                ..Closing::of(Ending::Ok)
-            },
-            Err(refused) => Closing::failed(refused),
-        });
-        Ok(done?)
-    }
-
     /// Facts about one file: no dispatch.
     pub async fn stat(&self, path: &str) -> Result<Entry, EngineError> {
         self.inner.walled.stat(path).await
@@ -441,9 +423,19 @@ impl Sandbox {
         draft: Draft,
         about: AboutSnapshot,
     ) -> Result<Arc<Snapshot>, EngineError> {
-        let walled = &self.inner.walled;
         let files = draft.files().map_err(SnapshotError::from)?;
-        let state = walled.save(files).await?;
+        let state = self.inner.walled.save(files).await?;
+        self.finished(all, draft, about, state).await
+    }
+
+    async fn finished(
+        &self,
+        all: &Arc<Snapshots>,
+        draft: Draft,
+        about: AboutSnapshot,
+        state: SavedState,
+    ) -> Result<Arc<Snapshot>, EngineError> {
+        let walled = &self.inner.walled;
         let snapshot = Snapshot {
             id: draft.id.clone(),
             tenant: about.tenant,
@@ -455,6 +447,7 @@ impl Sandbox {
             bytes: 0,
             limits: *walled.limits(),
             passing: about.passing,
+            life: about.life,
             env: walled.env.clone(),
             saves_for: walled.saves_for.clone().unwrap_or_default(),
             state,
@@ -465,16 +458,82 @@ impl Sandbox {
         Ok(finished.map_err(|_| EngineError::Interrupted)??)
     }
 
-    /// Stops every process where it is, or lets all go on. Memory and files stay as they are.
-    pub(crate) async fn freeze(&self, on: bool) -> Result<(), EngineError> {
-        let action = if on {
-            Action::SandboxPause
-        } else {
-            Action::SandboxResume
+    /// Stops every process where it is, and brings the sandbox to disk if it can be. What cannot stays in memory as it is, and
+    /// the reason is told.
+    pub(crate) async fn pause(
+        &self,
+        to: Result<(Arc<Snapshots>, AboutSnapshot), EngineError>,
+    ) -> Result<Result<Arc<Snapshot>, EngineError>, EngineError> {
+        let work = async {
+            self.inner.walled.freeze(true).await?;
+            let saved = match to {
+                Ok((all, about)) => self.put_away(&all, about).await,
+                Err(why) => Err(why),
+            };
+            match self.inner.walled.bare.has_ended() {
+                true => Err(TierError::Over.into()),
+                false => Ok(saved),
+            }
         };
-        self.door
-            .dispatch(self.opening(action), self.inner.walled.freeze(on), done)
-            .await
+        let told = |saved: &Result<Arc<Snapshot>, EngineError>| Closing {
+            reason: Some(match saved {
+                Ok(saved) => format!("on disk: {}", saved.sha256),
+                Err(why) => format!("in memory: {why}"),
+            }),
+            ..Closing::of(Ending::Ok)
+        };
+        self.door.dispatch(self.opening(Action::SandboxPause), work, told).await
+    }
+
+    /// Of one whose processes stand still.
+    async fn put_away(&self, all: &Arc<Snapshots>, about: AboutSnapshot) -> Result<Arc<Snapshot>, EngineError> {
+        self.inner.walled.may_be_put_away()?;
+        let draft = all.begin(&about.tenant)?;
+        let files = draft.files().map_err(SnapshotError::from)?;
+        let state = self.inner.walled.save_paused(files).await?;
+        self.finished(all, draft, about, state).await
+    }
+
+    /// Lets every process go on.
+    pub(crate) async fn thaw(&self) -> Result<(), EngineError> {
+        let opening = self.opening(Action::SandboxResume);
+        self.door.dispatch(opening, self.inner.walled.freeze(false), done).await
+    }
+
+    /// Takes the wall down. That is no end: the sandbox lies on disk, or is behind another wall.
+    pub(crate) async fn leave(&self) {
+        self.inner.ended.store(true, Ordering::Release);
+        // A jailer that is gone has taken the wall with it.
+        self.inner.walled.end().await.ok();
+        self.inner.visits.close().await;
+    }
+
+    /// Whether its tier saves sandboxes.
+    pub(crate) fn saves(&self) -> bool {
+        self.inner.walled.saves_for.is_some()
+    }
+
+    /// Whether both are the same behind the same wall.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// What another one like it is made with. Inputs and secrets are in none that can be saved.
+    pub(crate) fn made_with(&self, spec: SandboxSpec) -> SandboxSpec {
+        let walled = &self.inner.walled;
+        SandboxSpec {
+            tier: walled.tier(),
+            limits: *walled.limits(),
+            env: walled.env.clone(),
+            policy: Some(Arc::clone(walled.policy())),
+            inputs: Vec::new(),
+            secrets: Secrets::default(),
+            ..spec
+        }
+    }
+
+    pub(crate) fn door(&self) -> &Door {
+        &self.door
     }
 
     /// Ends the sandbox and waits until nothing of it is left. Whatever runs in it is over.

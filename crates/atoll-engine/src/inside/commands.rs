@@ -30,7 +30,8 @@ pub struct CommandSpec {
     pub tag: Option<String>,
 }
 
-#[derive(Debug, Default)]
+/// Copies are cheap, and show the same.
+#[derive(Clone, Debug, Default)]
 pub struct Commands {
     all: Arc<Mutex<Vec<Arc<Command>>>>,
 }

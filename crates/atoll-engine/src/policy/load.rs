@@ -46,6 +46,13 @@ pub fn inline(object: &serde_json::Value) -> Result<Policy, PolicyError> {
     Ok(Policy::new(INLINE.to_owned(), description, parts))
 }
 
+/// One that we have written ourselves, by [`Policy::to_object`]: it inherits nothing.
+pub(crate) fn resolved(name: &str, object: &serde_json::Value) -> Result<Policy, PolicyError> {
+    let file = PolicyFile::of_object(object)?;
+    let (description, parts) = apply(file, |parent| Err(PolicyError::Unknown(parent.to_owned())))?;
+    Ok(Policy::new(name.to_owned(), description, parts))
+}
+
 /// One that is part of this program.
 pub(super) fn shipped(name: &str) -> Policy {
     // A test loads each of them; a policy that could not be read would deny everything.

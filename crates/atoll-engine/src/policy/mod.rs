@@ -8,6 +8,7 @@ mod load;
 mod tiers;
 
 pub use code::{CodeLimits, CodePolicy};
+pub(crate) use load::resolved;
 pub use load::{SHIPPED, inline, load};
 pub use tiers::TierPolicy;
 

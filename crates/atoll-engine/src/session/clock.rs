@@ -1,11 +1,12 @@
 //! When a sandbox ends by itself: not used for a while, at a fixed time, or after its longest life. Pure; time comes in.
 
 use atoll_core::EndReason;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// How the end is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
     /// So long after the last use.
     Idle(Duration),
@@ -34,7 +35,50 @@ pub(crate) struct Clock {
     epoch: (Instant, SystemTime),
 }
 
+/// What is left on a clock that stands still, for one that goes on with it in another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Left {
+    /// So long after the last use; `None` if its end is fixed.
+    idle: Option<Duration>,
+    end: Duration,
+    last: Duration,
+}
+
 impl Clock {
+    /// What a stopped clock will still show when it goes on.
+    pub(crate) fn left(&self, now: Instant) -> Left {
+        let from = self.stopped.unwrap_or(now);
+        let until = |at: Instant| at.saturating_duration_since(from);
+        let (idle, end) = match self.end {
+            End::Idle { after, floor, .. } => (Some(after), floor),
+            End::At(at) => (None, at),
+        };
+        Left {
+            idle,
+            end: until(end),
+            last: until(self.last),
+        }
+    }
+
+    /// Stands still, with this much left.
+    pub(crate) fn stopped_with(left: Left, now: Instant, wall: SystemTime) -> Self {
+        let end = match left.idle {
+            Some(after) => End::Idle {
+                after,
+                used: now,
+                floor: now + left.end,
+            },
+            None => End::At(now + left.end),
+        };
+        Self {
+            end,
+            last: now + left.last,
+            stopped: Some(now),
+            epoch: (now, wall),
+        }
+    }
+
     pub(crate) fn new(rule: Rule, longest: Duration, now: Instant, wall: SystemTime) -> Self {
         let end = match rule {
             Rule::Idle(after) => End::Idle {
@@ -204,6 +248,25 @@ mod tests {
         fixed.stop(begin + MINUTE);
         fixed.go_on(begin + 11 * MINUTE);
         assert_eq!(fixed.ends(false).map(|end| end.0), Some(begin + 30 * MINUTE));
+    }
+
+    #[test]
+    fn what_is_left_of_a_stopped_clock_goes_on_in_another_process() {
+        for rule in [Rule::Idle(20 * MINUTE), Rule::For(20 * MINUTE)] {
+            let (mut clock, start) = clock(rule);
+            clock.at_least(30 * MINUTE, start);
+            clock.stop(start + 5 * MINUTE);
+            let later = start + 500 * MINUTE;
+            let mut other = Clock::stopped_with(clock.left(later), later, SystemTime::UNIX_EPOCH);
+            assert_eq!(other.ends(false), None);
+            other.go_on(later + MINUTE);
+            assert_eq!(
+                other.ends(false).map(|end| end.0),
+                Some(later + 26 * MINUTE),
+                "{rule:?}"
+            );
+            assert_eq!(other.last, later + 56 * MINUTE);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What happened to a sandbox, numbered: for those who follow it, and for those who come back after a break.
 
 use crate::lock::lock;
-use atoll_core::{EndReason, ExecutionId, Outcome};
+use atoll_core::{EndReason, ExecutionId, Outcome, SnapshotId};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -25,6 +25,9 @@ pub enum Happening {
     Extended,
     Paused,
     Resumed,
+    RolledBack {
+        snapshot_id: SnapshotId,
+    },
     Ended {
         reason: EndReason,
     },

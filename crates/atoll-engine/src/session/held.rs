@@ -17,6 +17,12 @@ impl Held {
         }
     }
 
+    /// While nothing of the sandbox is on the machine but its files. What comes later is kept again.
+    pub(super) fn give_back(&self) {
+        let held = lock(&self.0).as_mut().map(std::mem::take);
+        drop(held);
+    }
+
     pub(super) fn let_go(&self) {
         let held = lock(&self.0).take();
         drop(held);
@@ -37,6 +43,10 @@ mod tests {
     #[test]
     fn places_are_kept_until_the_end_and_not_after() {
         let (held, place) = (Held::new(), Arc::new(()));
+        held.add(Arc::clone(&place));
+        assert_eq!(Arc::strong_count(&place), 2);
+        held.give_back();
+        assert_eq!(Arc::strong_count(&place), 1);
         held.add(Arc::clone(&place));
         assert_eq!(Arc::strong_count(&place), 2);
         held.let_go();

@@ -1,43 +1,54 @@
 //! A sandbox over time: who owns it, when it ends and why, what is running in it.
 //!
-//! One task per sandbox watches its clocks and ends it; everybody else asks through this handle.
+//! One task per sandbox watches its clocks and ends it; everybody else asks through this handle. A sandbox may be behind one
+//! wall after the other, and on disk in between; its session stays.
 
 mod clock;
 mod cpu;
 mod events;
 mod held;
+mod place;
+mod revived;
 mod state;
+mod turns;
 
 use crate::audit::Actor;
 use crate::contexts::ContextInfo;
 use crate::control::Control;
-use crate::door::{AboutSnapshot, Sandbox};
+use crate::door::{AboutSnapshot, Door, Sandbox};
 use crate::engine::EngineError;
 use crate::execute::Sink;
 use crate::hint::Refusals;
 use crate::inside::{Commands, Watch};
 use crate::lock::lock;
 use crate::lost;
+use crate::node::{Node, NodeError};
 use crate::policy::Policy;
-use crate::sandbox::{Origin, Request};
+use crate::sandbox::{Origin, Request, SandboxSpec};
 use crate::snapshot::{Snapshot, Snapshots};
 use atoll_core::execution::{Execution, Hint};
 use atoll_core::{EndReason, ExecutionId, Limits, Outcome, SandboxId, Tier};
 use clock::Clock;
 use cpu::Cpu;
 use held::Held;
+use place::Place;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
+pub(crate) use clock::Left;
 pub use clock::Rule;
 pub use events::{EventLog, Happening, SandboxEvent};
+pub use place::PausedTo;
 pub use state::{Act, Refused, State};
+pub use turns::Slot;
 
 /// What is decided about a sandbox's life when it is made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LifeSpec {
     pub owner: String,
     pub metadata: BTreeMap<String, String>,
@@ -49,17 +60,27 @@ pub struct LifeSpec {
     pub max_executions: Option<u64>,
     /// Nobody but the call that made it looks into it or does anything in it.
     pub sealed: bool,
+    /// What its maker wants to know of it again after a restart. Nobody here looks at it.
+    pub marks: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 pub struct Session {
-    sandbox: Sandbox,
+    id: SandboxId,
+    origin: Origin,
+    policy: Arc<Policy>,
+    /// For when it is brought back.
+    made: SandboxSpec,
+    door: Door,
+    node: Weak<Node>,
     pub template: String,
     pub spec: LifeSpec,
     pub created: SystemTime,
     pub events: Arc<EventLog>,
     life: Mutex<Life>,
-    /// Pauses and resumes come one after the other.
+    /// Why it could not be brought back when that was last tried.
+    problem: Mutex<Option<String>>,
+    /// Pauses, resumes and rollbacks come one after the other.
     turning: tokio::sync::Mutex<()>,
     changed: Notify,
     /// Nothing of it is left.
@@ -71,6 +92,9 @@ pub struct Session {
 #[derive(Debug)]
 struct Life {
     state: State,
+    place: Place,
+    /// Nothing is left of it but its files on disk.
+    away: bool,
     reason: EndReason,
     ended_at: Option<SystemTime>,
     ended_by: Actor,
@@ -103,31 +127,32 @@ impl Drop for LongUse {
 
 impl Session {
     pub fn tier(&self) -> Tier {
-        self.sandbox.tier()
+        self.made.tier
     }
 
     /// Begins a life and the task that watches over it.
-    pub fn start(sandbox: Sandbox, template: String, spec: LifeSpec) -> Arc<Self> {
+    pub(crate) fn start(
+        sandbox: Sandbox,
+        template: String,
+        (spec, made): (LifeSpec, SandboxSpec),
+        node: Weak<Node>,
+    ) -> Arc<Self> {
         let created = SystemTime::now();
         let clock = Clock::new(spec.rule, spec.longest, Instant::now(), created);
-        let life = Life {
-            state: State::Running,
-            reason: EndReason::Closed,
-            ended_at: None,
-            ended_by: Actor::system(),
-            clock,
-            executions: 0,
-            running: HashMap::new(),
-            busy: 0,
-        };
         let session = Arc::new(Self {
+            id: sandbox.id().clone(),
+            origin: sandbox.origin(),
+            policy: Arc::clone(sandbox.policy()),
+            made: sandbox.made_with(made),
+            door: sandbox.door().clone(),
+            node,
             cpu: Cpu::from(sandbox.cpu_ms()),
-            sandbox,
             template,
             spec,
             created,
             events: Arc::default(),
-            life: Mutex::new(life),
+            life: Mutex::new(Life::new(State::Running, Place::Wall(sandbox), clock)),
+            problem: Mutex::default(),
             turning: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             gone: watch::Sender::new(false),
@@ -139,17 +164,18 @@ impl Session {
     }
 
     /// The sandbox, for somebody who does something in it.
-    pub fn by(&self, actor: &Actor) -> Sandbox {
-        self.sandbox.by(actor)
+    pub fn by(&self, actor: &Actor) -> Result<Sandbox, Refused> {
+        Ok(self.sandbox()?.by(actor))
     }
 
     pub fn limits(&self) -> &Limits {
-        self.sandbox.limits()
+        &self.made.limits
     }
 
     /// How often the kernel has refused it something so far.
     pub fn refusals(&self) -> Refusals {
-        self.sandbox.refusals()
+        self.sandbox()
+            .map_or_else(|_| Refusals::default(), |sandbox| sandbox.refusals())
     }
 
     /// What was refused since then, in words.
@@ -158,33 +184,35 @@ impl Session {
     }
 
     pub fn policy(&self) -> &Policy {
-        self.sandbox.policy()
+        &self.policy
     }
 
     pub fn origin(&self) -> Origin {
-        self.sandbox.origin()
+        self.origin
     }
 
     pub fn contexts(&self) -> Vec<ContextInfo> {
-        self.sandbox.contexts()
+        Self::contexts_of(&self.place())
     }
 
-    pub fn commands(&self) -> &Commands {
-        self.sandbox.commands()
+    /// None of them runs in one that lies on disk.
+    pub fn commands(&self) -> Commands {
+        self.sandbox()
+            .map_or_else(|_| Commands::default(), |sandbox| sandbox.commands().clone())
     }
 
     /// Memory in use now, as its agent sees it.
-    pub async fn memory_bytes(&self) -> Result<u64, EngineError> {
-        self.sandbox.memory_bytes().await
+    pub async fn memory_bytes(&self) -> Result<u64, SessionError> {
+        Ok(self.sandbox()?.memory_bytes().await?)
     }
 
     /// The agent forgets a watch.
-    pub async fn unwatch(&self, watch: Watch) -> Result<(), EngineError> {
-        self.sandbox.unwatch(watch).await
+    pub async fn unwatch(&self, watch: Watch) -> Result<(), SessionError> {
+        Ok(self.sandbox()?.unwatch(watch).await?)
     }
 
     pub fn id(&self) -> &SandboxId {
-        self.sandbox.id()
+        &self.id
     }
 
     pub fn state(&self) -> State {
@@ -210,7 +238,8 @@ impl Session {
     /// Processor time since its life began, of executions, commands and all that they left behind; also after its end. `None`
     /// where no cgroup counts it.
     pub fn cpu_ms(&self) -> Option<u64> {
-        self.cpu.seen(self.sandbox.cpu_ms())
+        let now = self.sandbox().ok().and_then(|sandbox| sandbox.cpu_ms());
+        self.cpu.seen(now)
     }
 
     /// Claims the sandbox for one operation, or says why it cannot be used now.
@@ -248,12 +277,16 @@ impl Session {
         self.events.add(Happening::ExecutionStarted {
             execution_id: id.clone(),
         });
-        let done = self.sandbox.by(by).execute(request, sink).await;
+        let sandbox = self.sandbox();
+        let done = match &sandbox {
+            Ok(sandbox) => sandbox.by(by).execute(request, sink).await.map_err(SessionError::from),
+            Err(refused) => Err((*refused).into()),
+        };
         let mut life = lock(&self.life);
         life.running.remove(&id);
         let over = self.spec.max_executions.is_some_and(|max| life.executions >= max) && life.running.is_empty();
         drop(life);
-        let done = done.map(|execution| self.told_of_end(execution));
+        let done = done.map(|execution| self.told_of_end(execution, sandbox.as_ref().ok()));
         if let Ok(execution) = &done {
             let outcome = execution.outcome;
             self.events.add(Happening::ExecutionEnded {
@@ -264,14 +297,21 @@ impl Session {
         if over {
             self.end(EndReason::MaxExecutions);
         }
-        done.map_err(|error| self.blame(error))
+        done.map_err(|error| match error {
+            SessionError::Engine(error) => self.blame(error),
+            other => other,
+        })
     }
 
     /// Code that was killed because its sandbox has ended: nothing starts anew, and the reason is known.
-    fn told_of_end(&self, execution: Execution) -> Execution {
+    fn told_of_end(&self, execution: Execution, ran_in: Option<&Sandbox>) -> Execution {
+        if execution.outcome != Outcome::Killed {
+            return execution;
+        }
         match self.end_reason() {
-            Some((reason, _)) if execution.outcome == Outcome::Killed => lost::with_the_sandbox(execution, reason),
-            _ => execution,
+            Some((reason, _)) => lost::with_the_sandbox(execution, reason),
+            None if ran_in.is_some_and(|sandbox| !self.is_behind(sandbox)) => lost::rolled_back(execution),
+            None => execution,
         }
     }
 
@@ -308,13 +348,13 @@ impl Session {
     /// Ends so long from now, sooner or later than before.
     pub async fn set_lifetime(&self, by: &Actor, long: Duration) -> Result<(), SessionError> {
         let change = || self.change_clock(|clock, now| clock.set(long, now));
-        self.sandbox.by(by).extend(long, change).await
+        self.door.by(by).extend(&self.id, long, change).await
     }
 
     /// Ends no sooner than so long from now.
     pub async fn extend_to(&self, by: &Actor, long: Duration) -> Result<(), SessionError> {
         let change = || self.change_clock(|clock, now| clock.at_least(long, now));
-        self.sandbox.by(by).extend(long, change).await
+        self.door.by(by).extend(&self.id, long, change).await
     }
 
     fn change_clock(&self, change: impl FnOnce(&mut Clock, Instant)) -> Result<(), Refused> {
@@ -342,8 +382,9 @@ impl Session {
             template: self.template.clone(),
             name,
             passing,
+            life: None,
         };
-        let (sandbox, all) = (self.by(by), Arc::clone(all));
+        let (sandbox, all) = (self.by(by)?, Arc::clone(all));
         let work = async move {
             let saved = sandbox.save(&all, draft, about).await;
             drop(using);
@@ -351,69 +392,6 @@ impl Session {
         };
         let saved = tokio::spawn(work).await.unwrap_or(Err(EngineError::Interrupted));
         saved.map_err(|error| self.blame(error))
-    }
-
-    /// Stops every process and every clock. Done to its end, whoever waits for it.
-    pub async fn pause(self: &Arc<Self>, by: &Actor) -> Result<(), SessionError> {
-        let (session, by) = (Arc::clone(self), by.clone());
-        self.whole(async move { session.pause_now(&by).await }).await
-    }
-
-    pub async fn resume(self: &Arc<Self>, by: &Actor) -> Result<(), SessionError> {
-        let (session, by) = (Arc::clone(self), by.clone());
-        self.whole(async move { session.resume_now(&by).await }).await
-    }
-
-    /// A task of its own: half a pause would be a sandbox that runs with its clocks stopped.
-    async fn whole(
-        &self,
-        work: impl Future<Output = Result<(), SessionError>> + Send + 'static,
-    ) -> Result<(), SessionError> {
-        let done = tokio::spawn(work).await;
-        // The task is gone only if the runtime is.
-        done.unwrap_or_else(|_| Err(self.blame(EngineError::Interrupted)))
-    }
-
-    async fn pause_now(&self, by: &Actor) -> Result<(), SessionError> {
-        let _alone = self.turning.lock().await;
-        self.turn(Act::Pause)?;
-        if let Err(error) = self.sandbox.by(by).freeze(true).await {
-            self.turn(Act::Resume)?;
-            return Err(self.blame(error));
-        }
-        self.events.add(Happening::Paused);
-        Ok(())
-    }
-
-    async fn resume_now(&self, by: &Actor) -> Result<(), SessionError> {
-        let _alone = self.turning.lock().await;
-        self.turn(Act::Resume)?;
-        if let Err(error) = self.sandbox.by(by).freeze(false).await {
-            // Its processes still stand.
-            self.turn(Act::Pause)?;
-            return Err(self.blame(error));
-        }
-        self.events.add(Happening::Resumed);
-        Ok(())
-    }
-
-    fn turn(&self, act: Act) -> Result<(), Refused> {
-        let mut life = lock(&self.life);
-        life.state = state::step(life.state, act, life.reason)?;
-        let now = Instant::now();
-        match life.state {
-            State::Paused => {
-                life.clock.stop(now);
-                life.running.values().for_each(Control::hold);
-            }
-            State::Running | State::Ended => {
-                life.clock.go_on(now);
-                life.running.values().for_each(Control::go_on);
-            }
-        }
-        drop(life);
-        self.changed.notify_one();
-        Ok(())
     }
 
     /// Ends the sandbox, because of a clock, a stop or a failure. The first reason stays.
@@ -456,6 +434,31 @@ impl Session {
         }
     }
 
+    /// Nobody has ended it, unless it has left that wall.
+    fn wall_is_gone(&self, wall: Option<&Sandbox>) {
+        if let Some(wall) = wall.filter(|wall| self.is_behind(wall)) {
+            self.end(wall.why_lost());
+        }
+    }
+
+    /// Removes what is left of an ended sandbox, wherever it is. It does not go elsewhere any more.
+    async fn take_down(&self) {
+        let (by, reason, place) = {
+            let life = lock(&self.life);
+            (life.ended_by.clone(), life.reason, life.place.clone())
+        };
+        match &place {
+            // A jailer that is gone has taken the sandbox with it.
+            Place::Wall(sandbox) => drop(sandbox.by(&by).end_because(reason).await),
+            Place::Disk(_) => self.door.by(&by).end_on_disk(&self.id, reason).await,
+        }
+        // Whoever was bringing it to disk or back notices the end.
+        let _alone = self.turning.lock().await;
+        if let Place::Disk(saved) = &place {
+            self.throw_away(saved).await;
+        }
+    }
+
     fn next_end(&self) -> Option<(Instant, EndReason)> {
         let life = lock(&self.life);
         life.clock.ends(life.busy > 0)
@@ -468,6 +471,34 @@ pub enum SessionError {
     Refused(#[from] Refused),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Node(Box<NodeError>),
+}
+
+impl From<NodeError> for SessionError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Engine(error) => Self::Engine(error),
+            error @ (NodeError::Full(_) | NodeError::Stopping | NodeError::Template(_)) => Self::Node(Box::new(error)),
+        }
+    }
+}
+
+impl Life {
+    fn new(state: State, place: Place, clock: Clock) -> Self {
+        Self {
+            state,
+            away: matches!(place, Place::Disk(_)),
+            place,
+            reason: EndReason::Closed,
+            ended_at: None,
+            ended_by: Actor::system(),
+            clock,
+            executions: 0,
+            running: HashMap::new(),
+            busy: 0,
+        }
+    }
 }
 
 /// The task that owns a sandbox's end.
@@ -475,20 +506,24 @@ async fn watch_over(session: Arc<Session>) {
     while session.state() != State::Ended {
         let end = session.next_end();
         let (at, reason) = end.unwrap_or((Instant::now() + Duration::from_secs(3600), EndReason::Closed));
+        let behind = session.sandbox().ok();
         tokio::select! {
             () = sleep_until(at), if end.is_some() => session.time_is_over(at, reason).await,
             () = session.changed.notified() => {}
-            () = session.sandbox.ended() => session.end(session.sandbox.why_lost()),
+            () = over(behind.as_ref()) => session.wall_is_gone(behind.as_ref()),
         }
     }
     // Its group goes with it.
     session.cpu_ms();
-    // A jailer that is gone has taken the sandbox with it.
-    let (by, reason) = {
-        let life = lock(&session.life);
-        (life.ended_by.clone(), life.reason)
-    };
-    session.sandbox.by(&by).end_because(reason).await.ok();
+    session.take_down().await;
     session.held.let_go();
     session.gone.send_replace(true);
+}
+
+/// Waits for the end of a wall. What lies on disk has none.
+async fn over(behind: Option<&Sandbox>) {
+    match behind {
+        Some(sandbox) => sandbox.ended().await,
+        None => std::future::pending().await,
+    }
 }

@@ -28,6 +28,8 @@ pub enum Refused {
     IsRunning,
     #[error("the sandbox is paused already")]
     PausedAlready,
+    #[error("the sandbox has just been paused to disk; try again")]
+    JustPaused,
     #[error("the sandbox has ended: {0}")]
     HasEnded(EndReason),
 }

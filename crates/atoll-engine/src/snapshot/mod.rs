@@ -4,12 +4,15 @@
 //! template, tier and build of Atoll, and its bytes are checked before each use.
 
 mod draft;
+mod life;
 mod store;
 
 pub(crate) use draft::Draft;
+pub(crate) use life::{SavedLife, SavedPolicy};
 pub(crate) use store::Snapshots;
 
 use crate::backend::{SavedContext, Talk};
+use crate::contexts::ContextInfo;
 use atoll_core::{ContextId, Language, Limits, SandboxId, SnapshotId, Tier};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +38,18 @@ pub enum SnapshotError {
     HasSecrets,
     #[error("the sandbox was made with inputs, which belong to this host; save a sandbox whose files were uploaded")]
     HasInputs,
+    #[error("something runs in the sandbox, or waits for it")]
+    Busy,
+    #[error(
+        "what was saved of the paused sandbox `{0}` is damaged: its bytes are not those that were saved; it can only be ended"
+    )]
+    PausedDamaged(SandboxId),
+    #[error(
+        "the sandbox `{0}` was paused with another build of Atoll, another template or another release of its runtime; it can only be ended"
+    )]
+    PausedOtherBuild(SandboxId),
+    #[error("the snapshot `{0}` is of another sandbox; make a new sandbox from it")]
+    OfAnother(SnapshotId),
     #[error("the snapshot cannot be read or written")]
     Io(#[from] std::io::Error),
 }
@@ -58,12 +73,37 @@ pub struct Snapshot {
     pub limits: Limits,
     /// Made for forks: nobody is told of it, and it goes with them.
     pub(crate) passing: bool,
+    /// Of a paused sandbox, which goes on from it under its own name: nobody else is told of it.
+    #[serde(default)]
+    pub(crate) life: Option<Box<SavedLife>>,
     pub(crate) env: BTreeMap<String, String>,
     /// Where it can be brought back.
     pub(crate) saves_for: String,
     pub(crate) state: SavedState,
     /// Of its files, one after the other.
     pub(crate) sha256: String,
+}
+
+impl Snapshot {
+    pub(crate) fn contexts(&self) -> Vec<ContextInfo> {
+        self.state.slots.iter().map(SavedSlot::info).collect()
+    }
+
+    /// Whether its tenant can see it.
+    fn is_listed(&self) -> bool {
+        !self.passing && self.life.is_none()
+    }
+
+    /// What went wrong with what is no snapshot of somebody's, but a paused sandbox.
+    pub(crate) fn blame(&self, error: SnapshotError) -> SnapshotError {
+        match error {
+            SnapshotError::Damaged(_) if self.life.is_some() => SnapshotError::PausedDamaged(self.sandbox.clone()),
+            SnapshotError::OtherBuild(_) if self.life.is_some() => {
+                SnapshotError::PausedOtherBuild(self.sandbox.clone())
+            }
+            other => other,
+        }
+    }
 }
 
 /// What lives in it.
@@ -85,4 +125,14 @@ pub(crate) struct SavedSlot {
     pub(crate) context: Option<SavedContext>,
     /// Why the interpreter starts anew, if it does.
     pub(crate) lost: Option<String>,
+}
+
+impl SavedSlot {
+    fn info(&self) -> ContextInfo {
+        ContextInfo {
+            id: self.id.clone(),
+            language: self.language,
+            cwd: self.cwd.clone(),
+        }
+    }
 }

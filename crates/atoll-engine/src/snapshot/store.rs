@@ -37,7 +37,7 @@ impl Snapshots {
     /// Of a tenant, the newest first.
     pub(crate) fn of(&self, tenant: &str) -> Vec<Arc<Snapshot>> {
         let all = lock(&self.all);
-        let own = all.values().filter(|one| one.tenant == tenant && !one.passing);
+        let own = all.values().filter(|one| one.tenant == tenant && one.is_listed());
         let mut own: Vec<Arc<Snapshot>> = own.cloned().collect();
         own.sort_by_key(|one| std::cmp::Reverse(one.created_ms));
         own
@@ -45,7 +45,13 @@ impl Snapshots {
 
     pub(crate) fn find(&self, tenant: &str, id: &SnapshotId) -> Option<Arc<Snapshot>> {
         let found = lock(&self.all).get(id).cloned();
-        found.filter(|one| one.tenant == tenant)
+        found.filter(|one| one.tenant == tenant && one.is_listed())
+    }
+
+    /// Sandboxes that were paused, of all tenants.
+    pub(crate) fn paused(&self) -> Vec<Arc<Snapshot>> {
+        let all = lock(&self.all);
+        all.values().filter(|one| one.life.is_some()).cloned().collect()
     }
 
     /// Refused before any work, if there is no room for one more.
@@ -71,7 +77,7 @@ impl Snapshots {
     pub(crate) fn files(&self, snapshot: &Snapshot) -> Result<Files, SnapshotError> {
         let mut files = draft::open(&self.place(&snapshot.id))?;
         if digest(&mut files)? != snapshot.sha256 {
-            return Err(SnapshotError::Damaged(snapshot.id.clone()));
+            return Err(snapshot.blame(SnapshotError::Damaged(snapshot.id.clone())));
         }
         for file in &mut files {
             file.rewind()?;

@@ -6,7 +6,7 @@ use atoll_core::{Limits, Outcome};
 use atoll_engine::gate::RefusedCommand;
 use atoll_engine::session::{Refused, SessionError};
 use atoll_engine::snapshot::SnapshotError;
-use atoll_engine::{EngineError, InputError, TierError};
+use atoll_engine::{EngineError, InputError, NodeError, TierError};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
@@ -56,6 +56,10 @@ fn of_snapshot(error: &SnapshotError) -> ApiError {
         SnapshotError::TooMany | SnapshotError::TooLarge => ErrorCode::QuotaExceeded,
         SnapshotError::HasSecrets
         | SnapshotError::HasInputs
+        | SnapshotError::Busy
+        | SnapshotError::OfAnother(_)
+        | SnapshotError::PausedDamaged(_)
+        | SnapshotError::PausedOtherBuild(_)
         | SnapshotError::Damaged(_)
         | SnapshotError::OtherBuild(_) => ErrorCode::Conflict,
         SnapshotError::Io(_) => {
@@ -94,11 +98,26 @@ fn is_about_a_path(error: &InputError) -> bool {
     }
 }
 
+impl From<NodeError> for ApiError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Full(most) => Self::at_capacity(most as u64),
+            NodeError::Stopping => Self::new(ErrorCode::NotReady, "the server is stopping"),
+            NodeError::Engine(error) => error.into(),
+            NodeError::Template(error) => {
+                tracing::error!(error = %crate::chain(&error), "a template could not be made ready");
+                Self::new(ErrorCode::Internal, "the template could not be made ready")
+            }
+        }
+    }
+}
+
 impl From<SessionError> for ApiError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Refused(refused) => refused.into(),
             SessionError::Engine(error) => error.into(),
+            SessionError::Node(error) => (*error).into(),
         }
     }
 }
@@ -107,7 +126,7 @@ impl From<Refused> for ApiError {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::HasEnded(_) => Self::new(ErrorCode::Ended, refused.to_string()),
-            Refused::IsPaused | Refused::IsRunning | Refused::PausedAlready => {
+            Refused::IsPaused | Refused::IsRunning | Refused::PausedAlready | Refused::JustPaused => {
                 Self::new(ErrorCode::Conflict, refused.to_string())
             }
         }

@@ -107,6 +107,22 @@ impl KeyRing {
         })
     }
 
+    /// Whose this is, as the key says now. One that is gone may do nothing any more, and is told as revoked.
+    pub fn owner(&self, id: &KeyId, tenant: &str) -> Caller {
+        let table = Arc::clone(&self.table.borrow());
+        let known = table.by_prefix.values().flatten().find(|entry| entry.id == *id);
+        let anonymous = Caller::anonymous();
+        let keys = (anonymous.key_id != *id).then(|| self.table.subscribe());
+        Caller {
+            key_id: id.clone(),
+            tenant: tenant.into(),
+            scopes: known.map_or(anonymous.scopes, |entry| Arc::clone(&entry.scopes)),
+            address: None,
+            quotas: known.map_or(anonymous.quotas, |entry| entry.quotas),
+            keys,
+        }
+    }
+
     /// A key that was made a moment ago is valid already: before a secret is refused the store is asked. One question
     /// answers all who came before it, so strangers cannot make more of them than one at a time.
     pub(crate) async fn look_again(&self, secret: &[u8], store: &Store) {

@@ -64,6 +64,12 @@ impl Limits {
         Ok(Admission { slot, rate })
     }
 
+    /// A place for a sandbox that was put away and goes on: it was counted as a new one before.
+    pub fn readmit(&self, caller: &Caller) -> Result<Slot, ApiError> {
+        let quotas = caller.quotas.or(self.defaults);
+        self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)
+    }
+
     /// Refuses work of a key that has used up its day: asked before each execution and upload, too.
     pub fn check_day(&self, caller: &Caller, now: Timestamp) -> Result<(), ApiError> {
         let quotas = caller.quotas.or(self.defaults);

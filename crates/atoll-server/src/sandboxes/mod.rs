@@ -4,6 +4,7 @@
 
 mod charges;
 mod find;
+mod pauses;
 mod snapshots;
 mod tier;
 mod wish;
@@ -24,7 +25,7 @@ use atoll_core::{EndReason, SandboxId, Tier};
 use atoll_engine::gate::Approver;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
-use atoll_engine::{Node, NodeError, Origin, Quiet, SandboxSpec};
+use atoll_engine::{Node, Origin, Quiet, SandboxSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -146,12 +147,13 @@ impl Sandboxes {
             max_executions: wish.max_executions,
             // Its files are held: there is no other way to them.
             sealed: wish.dry_run,
+            marks: wish.marks,
         };
         let made = match wish.snapshot {
             Some(snapshot) => self.node.create_from(snapshot, spec, life).await,
             None => self.node.create(&template, spec, life).await,
         };
-        let session = made.map_err(refused)?;
+        let session = made?;
         self.metrics
             .claimed(&template, session.tier(), from(session.origin()), began.elapsed());
         // Queued first, it shares the commit of the record.
@@ -164,16 +166,21 @@ impl Sandboxes {
             session.end(EndReason::Failed);
             return Err(error.into());
         }
-        self.owners.add(session.id().clone(), caller.clone());
         let slot = Arc::new(slot);
         session.hold(Arc::clone(&slot));
-        tokio::spawn(Arc::clone(self).see_off(Arc::clone(&session)));
+        self.own(caller, &session);
         Ok(Made {
             session,
             chosen,
             rate,
             slot,
         })
+    }
+
+    /// From now on it is the caller's, until it is seen off.
+    fn own(self: &Arc<Self>, caller: &Caller, session: &Arc<Session>) {
+        self.owners.add(session.id().clone(), caller.clone());
+        tokio::spawn(Arc::clone(self).see_off(Arc::clone(session)));
     }
 
     /// One that is not there is refused; one that is not built is begun.
@@ -245,17 +252,5 @@ fn from(origin: Origin) -> ClaimedFrom {
     match origin {
         Origin::Pool => ClaimedFrom::Pool,
         Origin::Made => ClaimedFrom::Demand,
-    }
-}
-
-fn refused(error: NodeError) -> ApiError {
-    match error {
-        NodeError::Full(most) => ApiError::at_capacity(most as u64),
-        NodeError::Stopping => ApiError::new(ErrorCode::NotReady, "the server is stopping"),
-        NodeError::Engine(error) => error.into(),
-        NodeError::Template(error) => {
-            tracing::error!(error = %crate::chain(&error), "a template could not be made ready");
-            ApiError::new(ErrorCode::Internal, "the template could not be made ready")
-        }
     }
 }

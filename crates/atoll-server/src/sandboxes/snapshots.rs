@@ -103,6 +103,7 @@ fn wish(session: &Session, snapshot: &Arc<Snapshot>) -> Wish {
         max_executions: session.spec.max_executions,
         once: false,
         dry_run: false,
+        marks: session.spec.marks.clone(),
         policy: Some(Arc::new(session.policy().clone())),
         snapshot: Some(Arc::clone(snapshot)),
     }

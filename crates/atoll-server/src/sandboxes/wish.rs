@@ -54,6 +54,8 @@ pub struct Wish {
     pub dry_run: bool,
     /// Besides the tenant's own, which it can tighten and not loosen.
     pub policy: Option<Arc<Policy>>,
+    /// What its dialect wants to know of it again after a restart.
+    pub marks: BTreeMap<String, String>,
     /// It goes on from here: in that tier, with that template and those limits.
     pub snapshot: Option<Arc<Snapshot>>,
 }

@@ -91,12 +91,13 @@ impl Store {
             .await
     }
 
-    /// At start: what the store takes for alive died with the former server. How many there were.
-    pub async fn end_lost_sandboxes(&self) -> Result<usize, StoreError> {
-        let now = Timestamp::now();
+    /// At start: what the store takes for alive died with the former server, but for what lies on disk. How many there were.
+    pub async fn end_lost_sandboxes(&self, on_disk: &[SandboxId]) -> Result<usize, StoreError> {
+        let (now, on_disk) = (Timestamp::now(), to_json(&on_disk)?);
         let work = move |connection: &Connection| {
-            let sql = "UPDATE sandboxes SET state = 'ended', ended = ?1, reason = ?2 WHERE state <> 'ended'";
-            Ok(connection.execute(sql, params![now.millis(), EndReason::NodeLost.as_str()])?)
+            let sql = "UPDATE sandboxes SET state = 'ended', ended = ?1, reason = ?2
+                       WHERE state <> 'ended' AND id NOT IN (SELECT value FROM json_each(?3))";
+            Ok(connection.execute(sql, params![now.millis(), EndReason::NodeLost.as_str(), on_disk])?)
         };
         self.writer.run(work).await
     }

@@ -172,10 +172,14 @@ async fn what_a_dead_server_left_is_lost_and_nothing_else() {
         .end_sandbox(&closed.id, EndReason::Closed, Usage::default())
         .await
         .unwrap();
-    assert_eq!(store.end_lost_sandboxes().await.unwrap(), 1);
+    let paused = record("a", 3);
+    store.add_sandbox(paused.clone()).await.unwrap();
+    let on_disk = [paused.id.clone()];
+    assert_eq!(store.end_lost_sandboxes(&on_disk).await.unwrap(), 1);
     let reason = async |id| store.find_sandbox("a", id).await.unwrap().unwrap().reason;
     assert_eq!(reason(&alive.id).await, Some(EndReason::NodeLost));
     assert_eq!(reason(&closed.id).await, Some(EndReason::Closed));
+    assert_eq!(reason(&paused.id).await, None);
 }
 
 #[tokio::test]

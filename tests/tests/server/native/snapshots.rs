@@ -7,19 +7,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-fn gvisor(server: &Server) -> Result<String> {
+pub(super) fn gvisor(server: &Server) -> Result<String> {
     server.sandbox(&json!({"tier": "gvisor"}))
 }
 
 /// What the code prints; it must work.
-fn prints(server: &Server, id: &str, language: &str, code: &str) -> Result<String> {
+pub(super) fn prints(server: &Server, id: &str, language: &str, code: &str) -> Result<String> {
     let body = json!({"code": code, "language": language});
     let told = server.json("POST", &format!("/v1/sandboxes/{id}/run"), &body)?.json()?;
     ensure!(told["outcome"] == "ok", "{told}");
     Ok(told["stdout"].as_str().context("no stdout")?.to_owned())
 }
 
-fn python(server: &Server, id: &str, code: &str) -> Result<String> {
+pub(super) fn python(server: &Server, id: &str, code: &str) -> Result<String> {
     prints(server, id, "python", code)
 }
 
@@ -31,13 +31,13 @@ fn save(server: &Server, id: &str) -> Result<Answer> {
     )
 }
 
-fn saved(server: &Server, id: &str) -> Result<String> {
+pub(super) fn saved(server: &Server, id: &str) -> Result<String> {
     let answer = save(server, id)?;
     ensure!(answer.status == 201, "{}", answer.text());
     Ok(answer.json()?["id"].as_str().context("no id")?.to_owned())
 }
 
-fn code(answer: &Answer) -> Result<Value> {
+pub(super) fn code(answer: &Answer) -> Result<Value> {
     Ok(answer.json()?["error"]["code"].clone())
 }
 
@@ -136,7 +136,7 @@ fn a_snapshot_is_its_tenants_own_and_ends_with_its_removal() -> Result<()> {
 }
 
 /// The place on disk of the only snapshot that there is.
-fn place(home: &tempfile::TempDir) -> Result<PathBuf> {
+pub(super) fn place(home: &tempfile::TempDir) -> Result<PathBuf> {
     let mut all = fs::read_dir(home.path().join("snapshots"))?;
     Ok(all.next().context("no snapshot")??.path())
 }

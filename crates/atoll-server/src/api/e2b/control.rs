@@ -105,6 +105,14 @@ impl E2b {
             .ok_or_else(|| no_sandbox(name))
     }
 
+    async fn resume(&self, caller: &Caller, session: &Arc<Session>, name: &str) -> Result<(), ApiError> {
+        let resumed = self.sandboxes.resume(&caller.actor(), session).await;
+        resumed.map_err(|error| match error.code() {
+            ErrorCode::Ended => no_sandbox(name),
+            _ => error,
+        })
+    }
+
     /// A lifetime in seconds, within what this server allows.
     pub(super) fn bounded(&self, seconds: u64) -> Result<Duration, ApiError> {
         let longest = self.longest.as_secs();
@@ -195,7 +203,8 @@ pub(super) async fn connect(
     extended.map_err(|error| turn_refused(error, &name))?;
     let status = match session.state() {
         State::Paused => {
-            resume(&caller, &session, &name).await?;
+            state.e2b.sandboxes.adopt(&caller, session.id());
+            state.e2b.resume(&caller, &session, &name).await?;
             StatusCode::CREATED
         }
         State::Running | State::Ended => StatusCode::OK,
@@ -217,15 +226,8 @@ pub(super) async fn old_resume(
         let set = session.set_lifetime(&caller.actor(), long).await;
         set.map_err(|error| turn_refused(error, &name))?;
     }
-    resume(&caller, &session, &name).await?;
+    state.e2b.resume(&caller, &session, &name).await?;
     Ok((StatusCode::CREATED, Json(state.e2b.sandbox(&session))).into_response())
-}
-
-async fn resume(caller: &Caller, session: &Arc<Session>, name: &str) -> Result<(), ApiError> {
-    match session.resume(&caller.actor()).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(turn_refused(error, name)),
-    }
 }
 
 pub(super) async fn pause(
@@ -250,7 +252,9 @@ fn turn_refused(error: SessionError, name: &str) -> ApiError {
         SessionError::Refused(Refused::HasEnded(_)) => no_sandbox(name),
         SessionError::Refused(refused) => ApiError::new(ErrorCode::Conflict, refused.to_string()),
         SessionError::Engine(error @ EngineError::Audit(_)) => error.into(),
-        SessionError::Engine(_) => ApiError::new(ErrorCode::Internal, "the sandbox could not do it"),
+        SessionError::Engine(_) | SessionError::Node(_) => {
+            ApiError::new(ErrorCode::Internal, "the sandbox could not do it")
+        }
     }
 }
 
@@ -266,7 +270,7 @@ pub(super) async fn metrics(
     }
     let limits = session.limits();
     let now = Timestamp::now();
-    let used = session.by(&caller.actor()).usage().await?;
+    let used = session.by(&caller.actor())?.usage().await?;
     Ok(Json(json!([{
         "timestamp": now,
         "timestampUnix": now.millis() / 1000,

@@ -143,6 +143,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         once: false,
         dry_run: false,
         policy: None,
+        marks: reach.marks(),
         snapshot: e2b.sandboxes.find_snapshot(caller, &call.template_id),
     };
     let made = e2b.sandboxes.create(caller, wish).await?;

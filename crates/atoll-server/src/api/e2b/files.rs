@@ -133,7 +133,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let using = allowed.session.begin_long_use()?;
-    let open = allowed.session.by(&whose.actor()).read(&path).await?;
+    let open = allowed.session.by(&whose.actor())?.read(&path).await?;
     let size = open.size;
     let body = lend(&allowed.session, using, open.file, size);
     let headers = download::headers(&open.path, size);
@@ -145,7 +145,7 @@ pub(super) async fn upload(State(state): State<AppState>, request: Request) -> R
     let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;
     let _using = allowed.session.begin_use()?;
-    let sandbox = allowed.session.by(&whose.actor());
+    let sandbox = allowed.session.by(&whose.actor())?;
     let mut moved = 0;
     let written = take(&sandbox, &allowed.query, request, &mut moved).await;
     state.sandboxes.moved(&whose, moved, 0);

@@ -36,28 +36,30 @@ type Answer = Result<Json<Value>, ApiError>;
 pub(super) async fn stat(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
-    Ok(Json(json!({"entry": entry(&inside.sandbox().stat(&call.path).await?)})))
+    Ok(Json(
+        json!({"entry": entry(&inside.sandbox()?.stat(&call.path).await?)}),
+    ))
 }
 
 pub(super) async fn make_dir(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
     Ok(Json(
-        json!({"entry": entry(&inside.sandbox().make_dir(&call.path).await?)}),
+        json!({"entry": entry(&inside.sandbox()?.make_dir(&call.path).await?)}),
     ))
 }
 
 pub(super) async fn rename(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
-    let moved = inside.sandbox().rename(&call.source, &call.destination).await?;
+    let moved = inside.sandbox()?.rename(&call.source, &call.destination).await?;
     Ok(Json(json!({"entry": entry(&moved)})))
 }
 
 pub(super) async fn remove(inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     let _using = inside.session.begin_use()?;
-    inside.sandbox().remove(&call.path).await?;
+    inside.sandbox()?.remove(&call.path).await?;
     Ok(Json(json!({})))
 }
 
@@ -78,7 +80,7 @@ pub(super) async fn watch_dir(
 async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
     let call: PathCall = one_envelope(headers, body)?;
     drop(inside.session.begin_use()?);
-    let watch = inside.sandbox().watch(&call.path, call.recursive).await?;
+    let watch = inside.sandbox()?.watch(&call.path, call.recursive).await?;
     let follow = Follow {
         session: Arc::clone(&inside.session),
         watch: Some(watch),
@@ -134,7 +136,7 @@ impl Drop for Follow {
 pub(super) async fn create_watcher(State(state): State<AppState>, inside: Inside, body: Bytes) -> Answer {
     let call: PathCall = unary(&body)?;
     drop(inside.session.begin_use()?);
-    let watch = inside.sandbox().watch(&call.path, call.recursive).await?;
+    let watch = inside.sandbox()?.watch(&call.path, call.recursive).await?;
     let id = state
         .e2b
         .watchers
@@ -150,7 +152,7 @@ pub(super) async fn watcher_events(
 ) -> Result<Response, ApiError> {
     let call: PathCall = unary(&body)?;
     // A round trip to the agent: what it saw before is here when it answers.
-    inside.sandbox().stat("/").await?;
+    inside.sandbox()?.stat("/").await?;
     let events = state.e2b.watchers.take(inside.session.id(), &call.watcher_id)?;
     let text = format!("{{\"events\":[{}]}}", events.join(","));
     let answer = ([(header::CONTENT_TYPE, "application/json")], text).into_response();

@@ -213,7 +213,7 @@ impl Run {
         match done {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
-            Ok(_) | Err(SessionError::Refused(_)) => self.said.say(Own::Lost),
+            Ok(_) | Err(SessionError::Refused(_) | SessionError::Node(_)) => self.said.say(Own::Lost),
             Err(SessionError::Engine(error @ EngineError::Audit(_))) => drop(tell.send(refuse(error))),
             Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error), None)),
         }
@@ -257,11 +257,8 @@ fn failure(error: &EngineError) -> CodeError {
 pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, Refusal> {
     let call: ContextCall = read(&body)?;
     let language = language(call.language.as_deref().unwrap_or("python"))?;
-    let _using = inside
-        .session
-        .begin_use()
-        .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))?;
-    let sandbox = inside.sandbox();
+    let _using = inside.session.begin_use().map_err(not_now)?;
+    let sandbox = inside.sandbox().map_err(not_now)?;
     if let Some(cwd) = &call.cwd {
         let made = make_place(&sandbox, cwd).await.map_err(refuse);
         made.map_err(|(status, why)| (status, format!("the directory of the context cannot be made: {why}")))?;
@@ -276,6 +273,10 @@ async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
         Err(EngineError::Tier(TierError::Refused { why: Why::Exists, .. })) => Ok(()),
         made => made.map(drop),
     }
+}
+
+fn not_now(refused: atoll_engine::session::Refused) -> Refusal {
+    (StatusCode::BAD_GATEWAY, refused.to_string())
 }
 
 fn refuse(error: EngineError) -> Refusal {
@@ -302,7 +303,9 @@ fn told(context: &ContextInfo) -> Value {
 
 /// Those of Python and JavaScript are always there, used or not.
 pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
-    inside.sandbox().name_default_context(Language::Javascript);
+    if let Ok(sandbox) = inside.sandbox() {
+        sandbox.name_default_context(Language::Javascript);
+    }
     let all = inside.session.contexts();
     Json(all.iter().map(told).collect())
 }
@@ -310,20 +313,19 @@ pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
 pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside.sandbox().restart_context(&id).await.map_err(refuse)?;
+    let sandbox = inside.sandbox().map_err(not_now)?;
+    sandbox.restart_context(&id).await.map_err(refuse)?;
     Ok(Json(Value::Null))
 }
 
 pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
-    inside.sandbox().remove_context(&id).await.map_err(refuse)?;
+    let sandbox = inside.sandbox().map_err(not_now)?;
+    sandbox.remove_context(&id).await.map_err(refuse)?;
     Ok(StatusCode::OK)
 }
 
 fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, Refusal> {
-    inside
-        .session
-        .begin_use()
-        .map_err(|refused| (StatusCode::BAD_GATEWAY, refused.to_string()))
+    inside.session.begin_use().map_err(not_now)
 }

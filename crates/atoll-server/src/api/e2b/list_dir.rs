@@ -36,7 +36,7 @@ pub(super) async fn list_dir(
     let call: PathCall = unary(&body)?;
     state.sandboxes.check_day(&caller)?;
     let mut list = List {
-        sandbox: inside.sandbox(),
+        sandbox: inside.sandbox()?,
         session: inside.session,
         call,
         said: false,

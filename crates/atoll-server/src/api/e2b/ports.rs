@@ -57,7 +57,12 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
     e2b.sandboxes.check_day(&owner)?;
     let using = session.begin_long_use().map_err(|_| lost())?;
     let by = e2b.visitor(&session, &owner, &request);
-    let (stream, visit) = session.by(&by).connect(port).await.map_err(closed)?;
+    let (stream, visit) = session
+        .by(&by)
+        .map_err(|_| lost())?
+        .connect(port)
+        .await
+        .map_err(closed)?;
     let meter = Meter::of_visit(&e2b.sandboxes, owner.clone(), visit);
     let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
     // Simple servers look for `Host` and `Content-Length` as they are written everywhere.

@@ -117,7 +117,7 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
         tag: call.tag.map(short_tag).transpose()?,
     };
     let before = inside.session.refusals();
-    let (command, listener) = inside.sandbox().spawn(spec).await?;
+    let (command, listener) = inside.sandbox()?.spawn(spec).await?;
     let late = Arc::new(AtomicBool::new(false));
     if let Some(limit) = limit {
         tokio::spawn(end_in_time(Arc::clone(&command), limit, Arc::clone(&late)));
@@ -193,7 +193,7 @@ async fn attach(
     state.sandboxes.check_day_of(inside.session.id())?;
     let call = one_envelope::<CommandCall>(headers, body)?;
     let command = find(&inside.session, &call.process.0)?;
-    let listener = inside.sandbox().attach(&command).await?;
+    let listener = inside.sandbox()?.attach(&command).await?;
     Ok((listener, command))
 }
 
@@ -278,7 +278,7 @@ pub(super) async fn send_signal(inside: Inside, body: Bytes) -> Answer {
         Some(Value::Number(number)) if number.as_i64() == Some(15) => 15,
         _ => return Err(invalid("the signal must be SIGNAL_SIGKILL or SIGNAL_SIGTERM")),
     };
-    match inside.sandbox().signal(&command, signal).await? {
+    match inside.sandbox()?.signal(&command, signal).await? {
         true => Ok(Json(json!({}))),
         false => Err(unknown(&format!("pid {}", command.info.pid))),
     }

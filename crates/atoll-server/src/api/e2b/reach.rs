@@ -31,6 +31,29 @@ impl Default for Reach {
     }
 }
 
+const PUBLIC: &str = "e2b.public";
+const HOST: &str = "e2b.host";
+const WAKES: &str = "e2b.wakes";
+
+impl Reach {
+    /// For a sandbox that outlives this server. What is usual is not said.
+    pub(super) fn marks(&self) -> BTreeMap<String, String> {
+        let public = (!self.public).then(|| (PUBLIC, "no".to_owned()));
+        let host = self.host.clone().map(|host| (HOST, host));
+        let wakes = self.wakes.then(|| (WAKES, "yes".to_owned()));
+        let said = [public, host, wakes].into_iter().flatten();
+        said.map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn of_marks(marks: &BTreeMap<String, String>) -> Self {
+        Self {
+            public: !marks.contains_key(PUBLIC),
+            host: marks.get(HOST).cloned(),
+            wakes: marks.contains_key(WAKES),
+        }
+    }
+}
+
 /// Only those that differ from what is usual are kept.
 #[derive(Debug, Default)]
 pub(super) struct Reaches {
@@ -57,6 +80,12 @@ impl Reaches {
 }
 
 impl E2b {
+    /// After a restart: a paused sandbox is reached as its maker said, or not.
+    pub(crate) fn know_again(&self, session: &Session) {
+        let reach = Reach::of_marks(&session.spec.marks);
+        self.reach.set(session.id(), reach, |_| true);
+    }
+
     /// Whether a request may go to a server inside. Nobody reaches one whose maker's key was revoked.
     pub(super) fn may_reach(&self, id: &SandboxId, headers: &HeaderMap) -> bool {
         !self.is_revoked(id) && (self.reach.of(id).public || self.shows_token(id, headers))
@@ -91,7 +120,7 @@ impl E2b {
             let by = stranger(&session, extensions);
             let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
             // Whoever comes second finds it awake.
-            if session.extend_to(&by, long).await.is_ok() && session.resume(&by).await.is_ok() {
+            if session.extend_to(&by, long).await.is_ok() && self.sandboxes.resume(&by, &session).await.is_ok() {
                 tracing::debug!(sandbox = %session.id(), "a request woke a sandbox");
             }
         }
@@ -119,6 +148,17 @@ pub(super) fn with_names(session: &Session, own: BTreeMap<String, String>) -> BT
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_maker_said_is_known_after_a_restart() {
+        for (public, wakes) in [(true, true), (false, false), (false, true)] {
+            for host in [None, Some("x:${PORT}".to_owned())] {
+                let reach = Reach { public, host, wakes };
+                assert_eq!(Reach::of_marks(&reach.marks()), reach);
+            }
+        }
+        assert!(Reach::default().marks().is_empty());
+    }
 
     #[test]
     fn what_is_gone_is_forgotten() {

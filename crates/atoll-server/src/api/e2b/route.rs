@@ -7,7 +7,7 @@ use crate::auth::{Caller, address};
 use atoll_core::SandboxId;
 use atoll_engine::Sandbox;
 use atoll_engine::audit::Actor;
-use atoll_engine::session::{Session, State};
+use atoll_engine::session::{Refused, Session, State};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, header};
@@ -30,7 +30,7 @@ pub(super) struct Inside {
 
 impl Inside {
     /// What is done in it is done by who asks.
-    pub(super) fn sandbox(&self) -> Sandbox {
+    pub(super) fn sandbox(&self) -> Result<Sandbox, Refused> {
         self.session.by(&self.actor)
     }
 }

@@ -19,7 +19,7 @@ const LAST: &str = "last-event-id";
 
 /// Follow a sandbox
 ///
-/// Events `created`, `execution_started`, `execution_ended`, `extended`, `paused`, `resumed`, `ended`, each with a number as
+/// Events `created`, `execution_started`, `execution_ended`, `extended`, `paused`, `resumed`, `rolled_back`, `ended`, each with a number as
 /// its id. With `Last-Event-ID` from behind that number on, else from the beginning. The newest 1000 are kept; if some
 /// that were asked for are gone, the first event is `lost` and says which. The stream ends after `ended`.
 #[utoipa::path(

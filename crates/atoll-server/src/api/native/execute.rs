@@ -113,12 +113,21 @@ impl Job {
                 outputs: Outputs::default(),
             },
             After::Ends(mut ends) => {
-                let (dry, sandbox) = (ends.dry.take(), session.by(&self.caller.actor()));
-                let mut finished = collect(&sandbox, &session, execution, ends, dry.as_deref()).await;
-                if let Some(dry) = dry {
-                    let by = self.caller.actor();
-                    dry.hold(&self.state, &by, &sandbox, &self.code, &mut finished).await;
-                }
+                let (dry, by) = (ends.dry.take(), self.caller.actor());
+                let finished = match session.by(&by) {
+                    Ok(sandbox) => {
+                        let mut finished = collect(&sandbox, &session, execution, ends, dry.as_deref()).await;
+                        if let Some(dry) = dry {
+                            dry.hold(&self.state, &by, &sandbox, &self.code, &mut finished).await;
+                        }
+                        finished
+                    }
+                    // One that is made for one execution is never put away.
+                    Err(refused) => Finished {
+                        done: Err(refused.into()),
+                        outputs: Outputs::default(),
+                    },
+                };
                 session.end_by(&self.caller.actor(), EndReason::Closed);
                 session.gone().await;
                 finished

@@ -155,7 +155,7 @@ pub(crate) async fn create_context(
     let session = live(&state, &caller, &id).await?;
     let language = language(call.language.as_deref())?;
     let _using = session.begin_use()?;
-    let sandbox = session.by(&caller.actor());
+    let sandbox = session.by(&caller.actor())?;
     if let Some(cwd) = &call.cwd {
         sandbox.stat(cwd).await.map_err(blame(&session))?;
     }
@@ -177,7 +177,7 @@ pub(crate) async fn end_context(
     let session = live(&state, &caller, &id).await?;
     let context = context(&session, &name)?;
     let _using = session.begin_use()?;
-    let removed = session.by(&caller.actor()).remove_context(&context).await;
+    let removed = session.by(&caller.actor())?.remove_context(&context).await;
     removed.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -196,7 +196,7 @@ pub(crate) async fn restart_context(
     let session = live(&state, &caller, &id).await?;
     let context = context(&session, &name)?;
     let _using = session.begin_use()?;
-    let restarted = session.by(&caller.actor()).restart_context(&context).await;
+    let restarted = session.by(&caller.actor())?.restart_context(&context).await;
     restarted.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }

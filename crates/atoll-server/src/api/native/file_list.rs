@@ -54,7 +54,7 @@ pub(crate) async fn list(
     };
     state.sandboxes.check_day(&caller)?;
     let _using = session.begin_use()?;
-    let sandbox = session.by(&caller.actor());
+    let sandbox = session.by(&caller.actor())?;
     let page = sandbox.list(&query.path, depth, query.after, most).await;
     let page = page.map_err(blame(&session))?;
     hold.reach(2 * page.bytes).await?;

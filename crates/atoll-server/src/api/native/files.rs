@@ -57,7 +57,7 @@ pub(crate) async fn read(
     }
     let using = session.begin_long_use()?;
     let open = session
-        .by(&caller.actor())
+        .by(&caller.actor())?
         .read(&query.path)
         .await
         .map_err(blame(&session))?;
@@ -106,7 +106,7 @@ pub(crate) async fn write(
         return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("with curl: --data-binary @FILE"));
     }
     let _using = session.begin_use()?;
-    let sandbox = session.by(&caller.actor());
+    let sandbox = session.by(&caller.actor())?;
     let upload = sandbox.write(&query.path, BTreeMap::new()).await;
     let upload = upload.map_err(blame(&session))?;
     let mut taken = 0;
@@ -155,7 +155,7 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode, ApiError> {
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
-    let sandbox = session.by(&caller.actor());
+    let sandbox = session.by(&caller.actor())?;
     sandbox.remove(&query.path).await.map_err(blame(&session))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -175,7 +175,7 @@ pub(crate) async fn stat(
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
     let entry = session
-        .by(&caller.actor())
+        .by(&caller.actor())?
         .stat(&query.path)
         .await
         .map_err(blame(&session))?;
@@ -197,7 +197,7 @@ pub(crate) async fn rename(
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
     let moved = session
-        .by(&caller.actor())
+        .by(&caller.actor())?
         .rename(&call.from, &call.to)
         .await
         .map_err(blame(&session))?;
@@ -218,7 +218,7 @@ pub(crate) async fn make_dir(
 ) -> Result<(StatusCode, Json<FileEntry>), ApiError> {
     let session = live(&state, &caller, &id).await?;
     let _using = session.begin_use()?;
-    let sandbox = session.by(&caller.actor());
+    let sandbox = session.by(&caller.actor())?;
     let made = sandbox.make_dir(&call.path).await.map_err(blame(&session))?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }

@@ -113,6 +113,7 @@ fn sandbox_routes() -> Vec<Route> {
         keyed(get, "/v1/sandboxes/{id}/events", read, on::get(events::follow)),
         keyed(post, "/v1/sandboxes/{id}/snapshots", run, on::post(snapshots::create)),
         keyed(post, "/v1/sandboxes/{id}/fork", run, on::post(snapshots::make_forks)),
+        keyed(post, "/v1/sandboxes/{id}/rollback", run, on::post(snapshots::roll_back)),
         keyed(get, "/v1/snapshots", read, on::get(snapshots::list)),
         keyed(delete, "/v1/snapshots/{id}", run, on::delete(snapshots::remove)),
     ]
@@ -189,6 +190,7 @@ fn inside_routes() -> Vec<Route> {
         sandboxes::resume,
         snapshots::create,
         snapshots::make_forks,
+        snapshots::roll_back,
         snapshots::list,
         snapshots::remove,
         events::follow,

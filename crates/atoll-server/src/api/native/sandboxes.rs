@@ -182,7 +182,10 @@ pub(crate) async fn extend(
     Ok(Json((&*session).into()))
 }
 
-/// Stop every process and every clock of a sandbox; its memory stays
+/// Stop every process and every clock of a sandbox; its state stays
+///
+/// `paused_to` tells where: on `disk`, where its tier saves sandboxes, nothing is under way in it, and it has neither secrets nor
+/// inputs; then it takes no memory, holds no place among the live ones, and outlives the server. Otherwise in `memory`.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes", security(("key" = [])),
     params(("id" = String, Path, description = "The sandbox")),
@@ -199,6 +202,8 @@ pub(crate) async fn pause(
 }
 
 /// Let a paused sandbox go on
+///
+/// One that lies on disk needs a place among the live sandboxes again.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes", security(("key" = [])),
     params(("id" = String, Path, description = "The sandbox")),
@@ -210,6 +215,6 @@ pub(crate) async fn resume(
     Path(id): Path<String>,
 ) -> Result<Json<SandboxAnswer>, ApiError> {
     let session = live(&state, &caller, &id).await?;
-    session.resume(&caller.actor()).await?;
+    state.sandboxes.resume(&caller.actor(), &session).await?;
     Ok(Json((&*session).into()))
 }

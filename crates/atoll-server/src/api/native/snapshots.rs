@@ -2,7 +2,9 @@
 
 use super::Refusals;
 use super::find::live;
-use super::wire::{ForkAnswer, ForkRequest, SnapshotAnswer, SnapshotList, SnapshotRequest};
+use super::wire::{
+    ForkAnswer, ForkRequest, RollbackRequest, SandboxAnswer, SnapshotAnswer, SnapshotList, SnapshotRequest,
+};
 use crate::api::{ApiError, AppState, Json, Path};
 use crate::auth::Caller;
 use atoll_core::EndReason;
@@ -62,6 +64,26 @@ pub(crate) async fn make_forks(
     }
     let sandboxes = made.iter().map(|fork| (&*fork.session).into()).collect();
     Ok((StatusCode::CREATED, Json(ForkAnswer { sandboxes })).into_response())
+}
+
+/// Let a sandbox go back to a snapshot of it: its contexts, files and programs, under the same id; what runs in it ends
+///
+/// Its time goes on. If the snapshot cannot be used, the sandbox stays as it is.
+#[utoipa::path(
+    post, path = "/v1/sandboxes/{id}/rollback", tag = "snapshots", security(("key" = [])),
+    params(("id" = String, Path, description = "The sandbox")), request_body = RollbackRequest,
+    responses((status = 200, body = SandboxAnswer), Refusals)
+)]
+pub(crate) async fn roll_back(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(call): Json<RollbackRequest>,
+) -> Result<Json<SandboxAnswer>, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    let session = live(&state, &caller, &id).await?;
+    state.sandboxes.roll_back(&caller, &session, &call.snapshot).await?;
+    Ok(Json((&*session).into()))
 }
 
 /// Snapshots of the caller's tenant, the newest first

@@ -52,6 +52,7 @@ impl Place {
             rule: Rule::Idle(state.settings.lifetime.idle.duration()),
             longest: None,
             pause_at_end: false,
+            marks: BTreeMap::new(),
             max_executions: None,
             once: false,
             dry_run: false,

@@ -30,5 +30,5 @@ pub use limits::{LimitsAnswer, LimitsRequest};
 pub use policy::{PolicyAnswer, PolicyDetail, PolicyList, PolicyName, PolicyRequest};
 pub use sandbox::{ContextAnswer, ContextList, SandboxAnswer, SandboxList};
 pub use secrets::SecretValues;
-pub use snapshot::{ForkAnswer, ForkRequest, SnapshotAnswer, SnapshotList, SnapshotRequest};
+pub use snapshot::{ForkAnswer, ForkRequest, RollbackRequest, SnapshotAnswer, SnapshotList, SnapshotRequest};
 pub use template::{PackageAnswer, TemplateAnswer, TemplateDetail, TemplateList};

@@ -20,6 +20,10 @@ pub struct SandboxAnswer {
     pub tier: String,
     /// `running`, `paused` or `ended`
     pub state: String,
+    /// Where the memory of a paused one is: `memory` or `disk`
+    pub paused_to: Option<String>,
+    /// Why it could not be resumed when that was last tried
+    pub problem: Option<String>,
     #[schema(format = DateTime)]
     pub created: String,
     /// When it will end if nothing happens
@@ -77,6 +81,8 @@ impl From<&Session> for SandboxAnswer {
             template: session.template.clone(),
             tier: session.tier().to_string(),
             state: state.to_owned(),
+            paused_to: session.paused_to().map(|to| to.as_str().to_owned()),
+            problem: session.problem(),
             created: time(session.created),
             ends_at: (state == "running").then(|| time(session.ends_at())),
             ended: end.map(|(_, at)| time(at)),
@@ -98,6 +104,8 @@ impl From<Past> for SandboxAnswer {
             template: past.template,
             tier: past.tier.to_string(),
             state: "ended".to_owned(),
+            paused_to: None,
+            problem: None,
             created: past.created.to_string(),
             ends_at: None,
             ended: Some(past.ended.to_string()),
@@ -119,6 +127,8 @@ impl From<SandboxRecord> for SandboxAnswer {
             template: record.template,
             tier: record.tier.to_string(),
             state: record.state.to_string(),
+            paused_to: None,
+            problem: None,
             created: record.created.to_string(),
             ends_at: None,
             ended: record.ended.map(|at| at.to_string()),

@@ -38,6 +38,15 @@ pub struct SnapshotList {
     pub snapshots: Vec<SnapshotAnswer>,
 }
 
+/// A sandbox is to go back.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackRequest {
+    /// The id of a snapshot of this sandbox
+    #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
+    pub snapshot: String,
+}
+
 /// New sandboxes like one that is there.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
