@@ -28,6 +28,18 @@ impl Server {
         Self::start_as_it_is(home, &[flags, &small].concat())
     }
 
+    /// The same for one whose sandboxes may be guests. Those of the tests are lent: the first use of a build makes them.
+    pub fn start_with_guests(home: &Path) -> Result<Self> {
+        let mut first = crate::atoll();
+        first.args(["run", "--tier", "microvm", "--template", "python-min", "-c", "1"]);
+        let made = first.output()?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        lend(home, &["microvm", "agent"])?;
+        let mut command = serve(home, &["--template", "python-min", "--pool-min", "0"]);
+        let kernel = std::env::var_os("ATOLL_MICROVM_KERNEL").context("no kernel for guests")?;
+        Self::spawn(home, command.env("ATOLL_MICROVM_KERNEL", kernel))
+    }
+
     /// In `home`, with these flags and no others.
     pub fn start_as_it_is(home: &Path, flags: &[&str]) -> Result<Self> {
         Self::spawn(home, &mut serve(home, flags))
@@ -36,7 +48,7 @@ impl Server {
     /// In `home`, by a command of [`serve`]. Templates of the tests are lent unless `home` has some.
     pub fn spawn(home: &Path, command: &mut Command) -> Result<Self> {
         let log = home.join("log");
-        lend_templates(home)?;
+        lend(home, &["templates", "kernels"])?;
         let mut child = command.stdout(Stdio::piped()).stderr(fs::File::create(&log)?).spawn()?;
         let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let greeting = read_greeting(&mut stdout, &log)?;
@@ -179,9 +191,9 @@ pub fn atoll_in(home: &Path) -> Command {
     command
 }
 
-/// The tests' templates, so that no server builds its own.
-fn lend_templates(home: &Path) -> Result<()> {
-    for name in ["templates", "kernels"] {
+/// What the tests have made already, so that no server makes its own.
+fn lend(home: &Path, names: &[&str]) -> Result<()> {
+    for name in names {
         let place = home.join(name);
         if !place.exists() {
             std::os::unix::fs::symlink(crate::home().join(name), place)?;

@@ -15,6 +15,7 @@ mod instance;
 pub mod jailer;
 pub mod kvm;
 pub mod oci;
+pub mod order;
 mod outbox;
 mod paths;
 pub mod plan;

@@ -324,8 +324,8 @@ pub enum ToJailer {
         watched: bool,
         keeper: bool,
         context: Option<u32>,
-        /// Its virtual machine, if it has one. Beside it then, after the agent's channel: control and monitor sockets, memory,
-        /// image; kernel and initial file system, or the saved state; the adopted streams.
+        /// Its virtual machine, if it has one. Beside it then, after the keeper's channel: control and monitor sockets, memory,
+        /// images; kernel and initial file system, or the saved state.
         vm: Option<VmStart>,
     },
     /// Beside it: control socket, stdout, stderr.

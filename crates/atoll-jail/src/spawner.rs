@@ -206,14 +206,15 @@ impl Spawner {
                 // A keeper takes the context that its sandbox has already.
                 let is_kept = self.template.runtime.is_some();
                 let context = context.filter(|_| !is_kept);
-                let begun = begun.and_then(|mut order| match (is_kept, vm) {
-                    (true, _) => order.kept_by(keeper, &mut fds),
-                    (false, Some(start)) => {
+                let begun = begun.and_then(|order| match vm {
+                    Some(start) => {
+                        let mut order = order.kept_by(keeper, &mut fds)?;
                         let fds = fds.by_ref().collect();
                         order.vm = Some(VmOrder { start, fds });
                         Ok(order)
                     }
-                    (false, None) => Ok(order),
+                    None if is_kept => order.kept_by(keeper, &mut fds),
+                    None => Ok(order),
                 });
                 match begun.and_then(|order| Sandbox::begin(order, &self.template, &self.filters)) {
                     Ok(begun) => drop(self.sandboxes.insert(sandbox.clone(), begun)),

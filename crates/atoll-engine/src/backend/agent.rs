@@ -51,21 +51,16 @@ pub(crate) struct Asked {
 impl Agent {
     /// Starts listening. The first answer of the returned request says that the agent is there.
     pub(super) fn start(ours: OwnedFd) -> Result<(Self, Asked), TierError> {
-        Self::adopt(ours, UNASKED)
-    }
-
-    /// Goes on with an agent that has a request under way already: its answers come to the returned one, and the numbers
-    /// of others are above it.
-    pub(super) fn adopt(ours: OwnedFd, request: u32) -> Result<(Self, Asked), TierError> {
         let talk = Talk {
-            request,
+            request: UNASKED,
             stream: FIRST_STREAM,
         };
-        let (agent, mut asked) = Self::resume(ours, &[request], talk)?;
+        let (agent, mut asked) = Self::resume(ours, &[UNASKED], talk)?;
         Ok((agent, asked.remove(0)))
     }
 
-    /// The same with several requests under way, and a talk that is further than these.
+    /// Goes on with an agent that has requests under way already: their answers come to the returned ones, and the talk is
+    /// further than these.
     pub(super) fn resume(ours: OwnedFd, requests: &[u32], talk: Talk) -> Result<(Self, Vec<Asked>), TierError> {
         let channel = Arc::new(watch(ours)?);
         let lines = Arc::new(Lines::default());

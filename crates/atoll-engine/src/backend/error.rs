@@ -33,7 +33,7 @@ pub enum TierError {
     Over,
     #[error("a file of the sandbox could not be brought over")]
     Carry(#[source] std::io::Error),
-    #[error("snapshots, forks and rollbacks are not in the tier `{0}`; the tier `gvisor` has them")]
+    #[error("snapshots, forks and rollbacks are not in the tier `{0}`; the tiers `gvisor` and `microvm` have them")]
     NotInTier(Tier),
     #[error("the sandbox was not saved: {0}")]
     NotSaved(String),

@@ -2,15 +2,24 @@
 
 use super::agent::Talk;
 use super::context::{Context, Interpreter};
+use super::descriptors::{receive_on, send_on};
 use super::start::Inspected;
 use super::{BareSandbox, TierError};
-use rustix::fd::OwnedFd;
+use atoll_jail::order::{FromKeeper, ToKeeper};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
 
-/// Two open files: the memory, and the files of the scratch places.
+/// Before any byte of a user: two sandboxes of one saved may not draw the same numbers.
+pub(super) const RESEED: &str = "from atoll_kernel import reseed\nreseed.all()";
+/// How long a context of a copy may take for that.
+const RENEWED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Two open files: the memory, and what is none: the files of the scratch places, or a machine's devices.
 pub(crate) type Files = [OwnedFd; 2];
 
 /// A copy, with the contexts that live in it, in the order in which they were saved.
@@ -64,6 +73,46 @@ impl BareSandbox {
         let talk = self.agent.talk().await;
         self.wall.save(self, files, false).await?;
         Ok(Saved { talk, contexts })
+    }
+}
+
+impl BareSandbox {
+    /// A copy stands still as the saved one did: it goes on, and its contexts draw numbers of their own. Their walls are read back.
+    pub(super) async fn wake(&self, contexts: Vec<Context>) -> Result<Vec<Inspected>, TierError> {
+        self.freeze(false).await?;
+        let mut inspected = Vec::new();
+        for mut context in contexts {
+            renew(&mut context).await?;
+            let layers = self.inspect(&context).await?;
+            inspected.push((context, layers));
+        }
+        Ok(inspected)
+    }
+}
+
+/// Two copies of one interpreter may not draw the same numbers.
+async fn renew(context: &mut Context) -> Result<(), TierError> {
+    let seed = u32::from_be_bytes(crate::random_bytes()[..4].try_into().unwrap_or_default());
+    let renewed = async {
+        match context.interpreter {
+            Interpreter::Python => context.warm(RESEED).await,
+            Interpreter::Bash => context.reseed_shell(seed).await,
+            Interpreter::Node => Ok(()),
+        }
+    };
+    tokio::time::timeout(RENEWED_WITHIN, renewed)
+        .await
+        .map_err(|_| TierError::Context("a context of the snapshot does not answer".into()))?
+}
+
+/// Has a keeper do something, with these files.
+pub(super) async fn order(keeper: &AsyncFd<OwnedFd>, what: &ToKeeper, files: &[OwnedFd]) -> Result<(), TierError> {
+    let fds: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+    send_on(keeper, what, &fds).await.map_err(|_| TierError::Over)?;
+    match receive_on::<FromKeeper>(keeper).await {
+        Ok((FromKeeper::Done, _)) => Ok(()),
+        Ok((FromKeeper::Failed { message, .. }, _)) => Err(TierError::NotSaved(message)),
+        Err(_) => Err(TierError::Over),
     }
 }
 

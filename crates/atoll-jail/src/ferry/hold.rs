@@ -6,12 +6,37 @@
 
 use super::frame::{Broken, Frame};
 use super::{Side, Work};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 /// What a keeper says to its ferry, and the ferry to it.
-pub(crate) const HOLD: u8 = b'h';
-pub(crate) const GO: u8 = b'g';
+pub(super) const HOLD: u8 = b'h';
+pub(super) const GO: u8 = b'g';
+/// How long both ferries may take to hold still.
+const STILL_WITHIN: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+
+/// A keeper's order, and the wait until nothing is under way. One that is not obeyed in time is taken back.
+pub(crate) fn hold(orders: &OwnedFd) -> Result<(), &'static str> {
+    let hears = |within: &Timespec| {
+        let mut fds = [PollFd::new(orders, PollFlags::IN)];
+        poll(&mut fds, Some(within)).is_ok_and(|count| count > 0) && matches!(rustix::io::read(orders, &mut [0]), Ok(1))
+    };
+    // A word that came too late for who had asked before.
+    while hears(&Timespec::default()) {}
+    match rustix::io::write(orders, &[HOLD]).is_ok() && hears(&STILL_WITHIN) {
+        true => Ok(()),
+        false => {
+            go_on(orders);
+            Err("the sandbox does not come to a rest")
+        }
+    }
+}
+
+pub(crate) fn go_on(orders: &OwnedFd) {
+    // A ferry that is gone carries nothing.
+    rustix::io::write(orders, &[GO]).ok();
+}
 
 /// What a ferry is told of it.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ mod line;
 mod stream;
 
 pub use hold::Holds;
-pub(crate) use hold::{GO, HOLD};
+pub(crate) use hold::{go_on, hold};
 
 use crate::channel::{self, ChannelError};
 use frame::{Broken, Frame};
@@ -89,11 +89,6 @@ pub fn run(ferry: Ferry) -> Ended {
             return ended;
         }
     }
-}
-
-/// The number of the first stream that the host's side gives out, and of each that follows.
-pub fn host_streams() -> impl Iterator<Item = u32> {
-    (1..).step_by(2)
 }
 
 /// Whether a descriptor beside a message becomes a stream, with a number of its own. Those who must know the numbers count

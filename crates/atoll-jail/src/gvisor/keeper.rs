@@ -5,7 +5,6 @@
 //! kills `runsc`'s processes, and their files go with its mounts.
 
 use super::bundle;
-use super::order::{FromKeeper, Origin, Start, ToKeeper};
 use super::save::{self, IMAGE, ROOM};
 use super::scratch::{self, SCRATCH};
 use crate::channel;
@@ -14,6 +13,7 @@ use crate::oci::bundle::PLACES;
 use crate::oci::inside::AgentPlan;
 use crate::oci::keeper::{BUNDLE, STATE, await_runtime, begin_runtime, stage};
 use crate::oci::workshop::SAVED;
+use crate::order::{FromKeeper, Origin, Start, ToKeeper};
 use crate::plan::{Mode, RuntimePlan};
 use crate::shell::{Failed, FromShell, SANDBOX_ID, ShellPlan, keep_only, lay_null, lock_agent, wait_for_go};
 use crate::step::{OfWall, Step, StepError, chain};
@@ -273,10 +273,7 @@ fn carry(plan: &ShellPlan, line: Line, begun: Start) -> Result<ferry::Ended, Ste
     // After the change of ids, which would clear it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the keeper")?;
     lock_agent(&plan.template.walls, &plan.filters)?;
-    let next = match begun.from {
-        Origin::Snapshot { next } => Some(next),
-        Origin::Nothing | Origin::Ready => None,
-    };
+    let next = begun.from.next();
     Ok(ferry::run(Ferry {
         side: Side::Host,
         channels: vec![plan.agent.try_clone().step("copy a descriptor")?],
@@ -343,7 +340,7 @@ fn obey(kept: &mut Kept<'_>, engine: &OwnedFd) -> Option<bool> {
         return None;
     };
     let answer = save::save(kept, goes_on, fds);
-    let lives = goes_on && !matches!(answer, FromKeeper::NotSaved { over: true, .. });
+    let lives = goes_on && !matches!(answer, FromKeeper::Failed { over: true, .. });
     channel::send(engine, &answer, &[]).ok()?;
     Some(lives)
 }

@@ -8,11 +8,9 @@
 mod bundle;
 mod inside;
 pub(crate) mod keeper;
-mod order;
 mod save;
 mod scratch;
 
 pub use inside::main as agent_main;
-pub use order::{FromKeeper, Origin, ToKeeper};
 pub use save::IMAGE;
 pub use scratch::SCRATCH;

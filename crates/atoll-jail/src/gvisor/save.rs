@@ -5,15 +5,15 @@
 //! and the same line: neither its ferry nor the engine notices.
 
 use super::keeper::{Kept, arguments};
-use super::order::FromKeeper;
 use super::scratch;
 use crate::ferry;
 use crate::oci::bundle::PLACES;
 use crate::oci::keeper::{await_runtime, begin_runtime};
+use crate::order::FromKeeper;
 use crate::root::mount_tmpfs;
 use crate::shell::lay_null;
 use crate::step::{Step, StepError, chain};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
 use rustix::fd::OwnedFd;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::{self, File};
@@ -24,8 +24,8 @@ pub const IMAGE: &str = "checkpoint.img";
 
 /// Where `runsc` writes images to and reads them from.
 pub(super) const ROOM: &str = "/tmp/image";
-/// How long the ferries may take to hold still.
-const STILL_WITHIN: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+/// How long gVisor's kernel may take to end.
+const ENDED_WITHIN: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// Why a sandbox was not saved, and whether it has ended of it.
 struct NotSaved {
@@ -45,8 +45,8 @@ pub(super) fn save(kept: &mut Kept<'_>, stays: bool, fds: Vec<OwnedFd>) -> FromK
         false => write(kept).and_then(|()| copy(kept, fds)),
     };
     match saved {
-        Ok(()) => FromKeeper::Saved,
-        Err(NotSaved { message, over }) => FromKeeper::NotSaved { message, over },
+        Ok(()) => FromKeeper::Done,
+        Err(NotSaved { message, over }) => FromKeeper::Failed { message, over },
     }
 }
 
@@ -56,28 +56,14 @@ fn while_still(kept: &mut Kept<'_>, fds: Vec<OwnedFd>) -> Result<(), NotSaved> {
         let message = format!("a program inside holds a file open that was removed ({name}); gVisor cannot save that");
         return Err(goes_on(message));
     }
-    hold(&kept.orders)?;
+    ferry::hold(&kept.orders).map_err(goes_on)?;
     let saved = write(kept).and_then(|()| {
         let copied = copy(kept, fds);
         bring_back(kept).and(copied)
     });
-    rustix::io::write(&kept.orders, &[ferry::GO]).ok();
+    ferry::go_on(&kept.orders);
     let_go_of_room();
     saved
-}
-
-fn hold(orders: &OwnedFd) -> Result<(), NotSaved> {
-    let failed = || goes_on("the sandbox does not come to a rest");
-    rustix::io::write(orders, &[ferry::HOLD]).map_err(|_| failed())?;
-    let mut fds = [PollFd::new(orders, PollFlags::IN)];
-    let heard = poll(&mut fds, Some(&STILL_WITHIN)).is_ok_and(|count| count > 0);
-    match heard && matches!(rustix::io::read(orders, &mut [0]), Ok(1)) {
-        true => Ok(()),
-        false => {
-            rustix::io::write(orders, &[ferry::GO]).ok();
-            Err(failed())
-        }
-    }
 }
 
 /// The image ends the sandbox, whether it can be written or not.
@@ -128,7 +114,7 @@ fn write_image(kept: &Kept<'_>) -> Result<(), String> {
         await_runtime(&begun, &ears)
     };
     let done = run();
-    kept.await_end(&STILL_WITHIN);
+    kept.await_end(&ENDED_WITHIN);
     match done {
         Ok((0, _)) => Ok(()),
         Ok((_, words)) => Err(format!("runsc checkpoint: {words}")),

@@ -42,8 +42,6 @@ impl Accelerator {
 pub struct VmStart {
     pub ram_bytes: u64,
     pub way: VmWay,
-    /// Streams that exist in the restored guest already: their numbers, in the order of their descriptors.
-    pub adopted: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

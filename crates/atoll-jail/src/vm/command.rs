@@ -49,7 +49,10 @@ pub fn machine(accelerator: Accelerator, ram_bytes: u64) -> Vec<String> {
         "-cpu",
         cpu,
         "-M",
-        "microvm,memory-backend=ram,pit=on,pic=on,rtc=on,isa-serial=on,usb=off",
+        "microvm,memory-backend=ram,pit=on,pic=on,rtc=on,isa-serial=on,usb=off,suppress-vmdesc=on",
+        // The state of a live machine is written without what says which machine it is of: that is our own record.
+        "-global",
+        "migration.send-configuration=off",
         "-device",
         "virtio-serial-device,id=serial,max_ports=3",
         "-chardev",
@@ -140,7 +143,6 @@ mod tests {
         let start = VmStart {
             ram_bytes: 256 << 20,
             way,
-            adopted: Vec::new(),
         };
         arguments(accelerator, &start).join(" ")
     }

@@ -34,8 +34,8 @@ pub enum ToGuest {
     Limit { limits: Limits },
     /// More of a file below `/data/input`, whose bytes follow the frame. The last piece seals it.
     Input { name: String, bytes: usize, last: bool },
-    /// The walls of the newest process of the sandbox.
-    Inspect,
+    /// The walls of a process of the sandbox, by its number there.
+    Inspect { pid: u32 },
     /// What the guest's kernel has counted.
     Count,
     /// Gives memory back that nothing needs: before the guest is saved.

@@ -62,7 +62,7 @@ struct Guest {
     groups: SandboxGroups,
     filters: Rc<Filters>,
     /// The sandbox's first process.
-    shell: (i32, OwnedFd),
+    shell: OwnedFd,
     /// Who carries the agent's channel.
     ferry: OwnedFd,
 }
@@ -115,7 +115,7 @@ impl Guest {
     fn serve(&mut self) -> Result<Infallible, Fault> {
         loop {
             let mut fds = [
-                PollFd::new(&self.shell.1, PollFlags::IN),
+                PollFd::new(&self.shell, PollFlags::IN),
                 PollFd::new(&self.ferry, PollFlags::IN),
                 PollFd::new(&self.control, PollFlags::IN),
             ];
@@ -125,7 +125,7 @@ impl Guest {
             }
             let [shell, ferry, control] = fds.map(|fd| fd.revents());
             if !shell.is_empty() {
-                return Err(ended("the agent", &self.shell.1));
+                return Err(ended("the agent", &self.shell));
             }
             if !ferry.is_empty() {
                 return Err(ended("the agent's carrier", &self.ferry));
@@ -146,7 +146,7 @@ impl Guest {
             ToGuest::Renew { unix_nanos, seed } => renew(unix_nanos, &seed)?,
             ToGuest::Limit { limits } => self.limit(limits)?,
             ToGuest::Input { name, bytes, last } => self.take_piece(&name, bytes, last)?,
-            ToGuest::Inspect => return self.inspect(),
+            ToGuest::Inspect { pid } => return self.inspect(pid),
             ToGuest::Count => return Ok(FromGuest::Counted(self.count()?)),
             ToGuest::Settle => fs::write("/proc/sys/vm/drop_caches", "3")?,
         }
@@ -164,7 +164,7 @@ impl Guest {
             trees: Vec::new(),
         };
         match resize {
-            true => lay_into(self.shell.1.as_fd(), &asked, true),
+            true => lay_into(self.shell.as_fd(), &asked, true),
             false => Ok(()),
         }
     }
@@ -184,10 +184,10 @@ impl Guest {
             names: vec![name.to_owned()],
             trees: vec![take_tree(&path, false)?],
         };
-        lay_into(self.shell.1.as_fd(), &asked, false)
+        lay_into(self.shell.as_fd(), &asked, false)
     }
 
-    fn inspect(&self) -> Result<FromGuest, Fault> {
+    fn inspect(&self, inside: u32) -> Result<FromGuest, Fault> {
         let known = Known {
             mode: Mode::Root,
             groups: Some(&self.groups),
@@ -198,8 +198,12 @@ impl Guest {
             runtime: None,
             machine: false,
         };
-        let newest = newest_of(&self.groups.processes()?, self.shell.0);
-        let pid = rustix::process::Pid::from_raw(newest).ok_or(Errno::SRCH)?;
+        let found = self
+            .groups
+            .processes()?
+            .into_iter()
+            .find(|pid| number_inside(*pid) == Some(inside));
+        let pid = found.and_then(rustix::process::Pid::from_raw).ok_or(Errno::SRCH)?;
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
         let layers = crate::receipt::inspect(pidfd.as_fd(), known)?;
         Ok(FromGuest::Inspected { layers })
@@ -279,7 +283,7 @@ fn start_shell(
     agent: OwnedFd,
     filters: &Rc<Filters>,
     groups: &SandboxGroups,
-) -> Result<(i32, OwnedFd), Fault> {
+) -> Result<OwnedFd, Fault> {
     let (ours, sync) = channel::pair()?;
     let shell = ShellPlan {
         limits: plan.limits,
@@ -309,7 +313,7 @@ fn start_shell(
     loop {
         match channel::receive_to_the_end::<FromShell>(&ours)? {
             (FromShell::Open, _) => {}
-            (FromShell::Ready, _) => return Ok((pid, pidfd)),
+            (FromShell::Ready, _) => return Ok(pidfd),
             (FromShell::Failed(failed), _) => return Err(failed.into_fault()),
         }
     }
@@ -351,10 +355,14 @@ fn renew(unix_nanos: i64, seed: &[u8]) -> Result<(), Fault> {
     Ok(crate::sys::random::reseed(random.as_fd())?)
 }
 
-/// The one that was started last: numbers of a guest do not come round.
-fn newest_of(processes: &[i32], first: i32) -> i32 {
-    let others = processes.iter().copied().filter(|pid| *pid != first);
-    others.max().unwrap_or(first)
+/// The number that a process has in the sandbox, which the kernel tells last.
+fn number_inside(pid: i32) -> Option<u32> {
+    last_number(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn last_number(status: &str) -> Option<u32> {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -362,8 +370,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_process_is_not_the_agent_unless_it_is_alone() {
-        assert_eq!(newest_of(&[7, 9, 8], 9), 8);
-        assert_eq!(newest_of(&[9], 9), 9);
+    fn a_process_has_its_last_number_in_the_sandbox() {
+        assert_eq!(last_number("Name:\tpython3\nNSpid:\t412\t7\nThreads:\t1\n"), Some(7));
+        assert_eq!(last_number("Name:\tpython3\n"), None);
     }
 }

@@ -1,13 +1,15 @@
 //! The process that keeps one virtual machine: first of the sandbox's own namespaces, from the order to the machine's end.
 //!
 //! Runs on a copy of the spawner's memory, without exec. It builds a root with the host's programs only, starts QEMU there
-//! without any power, and carries the agent's channel to and from the guest. When it is killed, the kernel kills QEMU, and
-//! with it the whole guest.
+//! without any power, and a ferry that carries the agent's channel to and from the guest. Then it does what the engine orders
+//! ([`super::orders`]). When it is killed, the kernel kills QEMU, and with it the whole guest.
 
 use super::command::{AGENT, arguments};
+use super::orders::{Machine, serve};
 use crate::channel;
-use crate::ferry::{self, Ferry, Side};
-use crate::plan::{VmPlan, VmStart, VmWay, Wall};
+use crate::ferry::{self, Ferry, Holds, Side};
+use crate::order::Start;
+use crate::plan::{VmPlan, VmStart, Wall};
 use crate::root::{attach, enter_root, mount_proc};
 use crate::shell::{Failed, FromShell, ShellPlan, become_user, keep_only, lay_null, lock_agent, wait_for_go};
 use crate::step::{OfWall, Step, StepError};
@@ -22,7 +24,7 @@ use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
-/// Room for the machine's state while it is saved; nothing else that it writes to is a file.
+/// Room for the machine's state when it is saved; nothing else that it writes to is a file.
 const STATE_BYTES: u64 = 64 << 20;
 const OPEN_FILES: u64 = 256;
 /// What a pipe holds, and how much of its end is told.
@@ -30,16 +32,19 @@ const CONSOLE_BYTES: usize = 64 << 10;
 const LAST_WORDS: usize = 4096;
 
 /// What QEMU is given besides the agent's channel: control and monitor sockets, memory, image, and either kernel and initial
-/// file system or the saved state. Then the streams that exist in a restored guest.
+/// file system or the saved state.
 pub(crate) struct VmOrder {
     pub(crate) start: VmStart,
     pub(crate) fds: Vec<OwnedFd>,
 }
 
+/// Where the memory is among what QEMU is given.
+const RAM: usize = 2;
+
 /// Never returns: ends with the machine, or tells what failed.
 pub(crate) fn run(plan: ShellPlan, vm: &VmPlan, order: VmOrder) -> ! {
     match start(&plan, vm, &order) {
-        Ok((stream, ears)) => stay(plan, order, stream, &ears),
+        Ok((machine, ears)) => stay(plan, order, machine, &ears),
         Err(error) => {
             let failed = FromShell::Failed(Failed::of(&error));
             channel::send(&plan.sync, &failed, &[]).ok();
@@ -48,9 +53,13 @@ pub(crate) fn run(plan: ShellPlan, vm: &VmPlan, order: VmOrder) -> ! {
     }
 }
 
-/// Returns our end of the agent's stream, and where QEMU complains.
-fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(OwnedFd, OwnedFd), StepError> {
-    let own: Vec<&OwnedFd> = [&plan.agent, &plan.sync].into_iter().chain(&order.fds).collect();
+/// Returns the machine, and where QEMU complains.
+fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(Machine, OwnedFd), StepError> {
+    let own: Vec<&OwnedFd> = [&plan.agent, &plan.sync]
+        .into_iter()
+        .chain(&plan.keeper)
+        .chain(&order.fds)
+        .collect();
     lay_null()?;
     keep_only(&own)?;
     for cgroup in wait_for_go(plan)? {
@@ -69,10 +78,13 @@ fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(OwnedFd, Own
         .wall("namespaces")?;
     enter_workshop().wall("mounts")?;
     join_own_keyring();
+    let begun = Start::hear(plan.keeper.as_ref())?;
     let (stream, theirs) = stream_pair()?;
+    let (orders, taken) = stream_pair()?;
     let (ears, mouth) = console().step("make a pipe")?;
-    let qemu = match fork_with(0).step("fork QEMU")? {
-        Forked::Parent { pidfd, .. } => pidfd,
+    let ferry = start_ferry(plan, begun, stream, taken)?;
+    let (pid, qemu) = match fork_with(0).step("fork QEMU")? {
+        Forked::Parent { pid, pidfd } => (pid, pidfd),
         Forked::Child => {
             let failed = become_qemu(plan, vm, order, &theirs, &mouth);
             let words = crate::step::chain(&failed);
@@ -85,7 +97,7 @@ fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(OwnedFd, Own
     channel::send(&plan.sync, &FromShell::Ready, &[qemu.as_fd()])
         .map_err(|_| Errno::PIPE)
         .step("tell the spawner that the machine runs")?;
-    Ok((stream, ears))
+    Ok((Machine { pid, ferry, orders }, ears))
 }
 
 fn stream_pair() -> Result<(OwnedFd, OwnedFd), StepError> {
@@ -110,8 +122,7 @@ fn become_qemu(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder, stream: &OwnedFd,
         let mut fds = vec![null.step("open /dev/null")?, copy(mouth)?, copy(mouth)?];
         debug_assert_eq!(i32::try_from(fds.len()), Ok(AGENT));
         fds.push(copy(stream)?);
-        let given = order.fds.len().saturating_sub(order.start.adopted.len());
-        for fd in order.fds.iter().take(given) {
+        for fd in &order.fds {
             fds.push(copy(fd)?);
         }
         lay_all(&fds, None)?;
@@ -120,7 +131,7 @@ fn become_qemu(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder, stream: &OwnedFd,
             .thread_set_mask()
             .step("unblock signals")?;
         default_signals();
-        lock_qemu(plan, order.start.way)?;
+        lock_qemu(plan)?;
         let text = |word: &str| {
             CString::new(word)
                 .map_err(std::io::Error::from)
@@ -139,7 +150,7 @@ fn become_qemu(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder, stream: &OwnedFd,
 }
 
 /// No capability, no new privileges, none of the dangerous calls that an agent may not make; QEMU puts its own filter on top.
-fn lock_qemu(plan: &ShellPlan, way: VmWay) -> Result<(), StepError> {
+fn lock_qemu(plan: &ShellPlan) -> Result<(), StepError> {
     let walls = &plan.template.walls;
     let filters = [plan.filters.agent.as_slice()];
     let bound = |resource: u32, most: u64| Rlimit {
@@ -147,15 +158,11 @@ fn lock_qemu(plan: &ShellPlan, way: VmWay) -> Result<(), StepError> {
         soft: most,
         hard: most,
     };
-    let file_bytes = match way {
-        VmWay::Boot { .. } => STATE_BYTES,
-        VmWay::Restore => 0,
-    };
     let rlimits = [
         bound(libc::RLIMIT_CORE, 1),
         bound(libc::RLIMIT_NOFILE, OPEN_FILES),
         bound(libc::RLIMIT_MEMLOCK, 0),
-        bound(libc::RLIMIT_FSIZE, file_bytes),
+        bound(libc::RLIMIT_FSIZE, STATE_BYTES),
     ];
     let lock = Lock {
         off: Off(walls.bits().0 | Off::LANDLOCK | if walls.is_off(Wall::Seccomp) { Off::SECCOMP } else { 0 }),
@@ -172,21 +179,51 @@ fn lock_qemu(plan: &ShellPlan, way: VmWay) -> Result<(), StepError> {
     })
 }
 
-/// Carries the agent's channel until either side is at its end.
-fn stay(plan: ShellPlan, mut order: VmOrder, stream: OwnedFd, ears: &OwnedFd) -> ! {
-    let given = order.fds.len().saturating_sub(order.start.adopted.len());
-    let streams = order.fds.split_off(given);
-    drop((plan.sync, order.fds));
-    let Ok(writes_to) = stream.try_clone() else { exit_now(1) };
-    ferry::run(Ferry {
+/// The host's ferry reads what the guest says, so it is a process without any power. It ends when either side is at its end.
+fn start_ferry(plan: &ShellPlan, begun: Start, stream: OwnedFd, orders: OwnedFd) -> Result<OwnedFd, StepError> {
+    match fork_with(0).step("fork the ferry")? {
+        Forked::Parent { pidfd, .. } => Ok(pidfd),
+        Forked::Child => match carry(plan, begun, stream, orders) {
+            Ok(_) => exit_now(0),
+            Err(error) => {
+                let words = format!("the ferry cannot start: {}\n", crate::step::chain(&error));
+                rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
+                exit_now(1)
+            }
+        },
+    }
+}
+
+fn carry(plan: &ShellPlan, begun: Start, stream: OwnedFd, orders: OwnedFd) -> Result<ferry::Ended, StepError> {
+    let own: Vec<&OwnedFd> = [&plan.agent, &stream, &orders]
+        .into_iter()
+        .chain(begun.adopted.iter().map(|(_, fd)| fd))
+        .collect();
+    keep_only(&own)?;
+    lock_agent(&plan.template.walls, &plan.filters)?;
+    let copy = |fd: &OwnedFd| fd.try_clone().step("copy a descriptor");
+    Ok(ferry::run(Ferry {
         side: Side::Host,
-        channels: vec![plan.agent],
-        reads_from: stream,
-        writes_to,
-        adopted: order.start.adopted.into_iter().zip(streams).collect(),
+        channels: vec![copy(&plan.agent)?],
+        reads_from: copy(&stream)?,
+        writes_to: stream,
+        adopted: begun.adopted,
         patient: false,
-        holds: ferry::Holds::default(),
-    });
+        holds: Holds {
+            orders: Some(orders),
+            next: begun.from.next(),
+        },
+    }))
+}
+
+/// Until the ferry ends, which sees the end of the engine and of the machine.
+fn stay(plan: ShellPlan, mut order: VmOrder, machine: Machine, ears: &OwnedFd) -> ! {
+    if order.fds.len() <= RAM {
+        exit_now(1)
+    }
+    let ram = order.fds.swap_remove(RAM);
+    drop((plan.sync, plan.agent, order.fds));
+    serve(&machine, plan.keeper, &ram);
     pass_on(ears);
     exit_now(0)
 }

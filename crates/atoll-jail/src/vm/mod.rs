@@ -1,7 +1,8 @@
 //! Sandboxes in a virtual machine of their own: QEMU on the host, and what is the first process of the guest.
 //!
 //! On the host a [`keeper`] holds QEMU in namespaces of its own, without powers, with everything it needs as open
-//! descriptors, in a root of its own ([`workshop`]); its [`command`] line is a pure function. In the guest [`init`] loads
+//! descriptors, in a root of its own ([`workshop`]); its [`command`] line is a pure function. A live machine is saved and brought
+//! back by the keeper's [`orders`], its memory as [`pages`] in [`runs`]. In the guest [`init`] loads
 //! drivers and mounts the template's image, and [`guest`] then makes one sandbox there, with all the walls of the jail. What
 //! the engine and the guest's first process tell each other is [`control`].
 
@@ -10,12 +11,16 @@ pub mod control;
 mod guest;
 mod init;
 pub(crate) mod keeper;
+mod orders;
+mod pages;
+mod runs;
 pub(crate) mod workshop;
 
 use std::time::{Duration, Instant};
 
 pub use guest::main as guest_main;
 pub use init::{AGENT, MODULES, PLAN, TREE, main as init_main};
+pub use runs::ram_bytes_of;
 
 /// How fast the processor's clock runs, for a guest that cannot measure it: an emulated one has the same.
 pub fn clock_khz() -> u64 {

@@ -18,9 +18,8 @@ impl From<EngineError> for ApiError {
             EngineError::Tier(TierError::NoWall { fix, .. }) => {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }
-            EngineError::Tier(TierError::NotInTier(_)) => {
-                Self::new(ErrorCode::NotInTier, error.to_string()).hint("make the sandbox in the tier `gvisor`")
-            }
+            EngineError::Tier(TierError::NotInTier(_)) => Self::new(ErrorCode::NotInTier, error.to_string())
+                .hint("make the sandbox in the tier `gvisor` or `microvm`"),
             EngineError::Tier(TierError::NotSaved(_)) => Self::new(ErrorCode::Conflict, error.to_string()),
             EngineError::Snapshot(snapshot) => of_snapshot(snapshot),
             EngineError::Input(input) if is_about_a_path(input) => {

@@ -16,7 +16,8 @@ use tokio::time::timeout;
 fn machines(engine: &Engine) -> Vec<(Process, Process)> {
     let spawners = children(engine.jailer_pid()).into_iter();
     let keepers = spawners.flat_map(|spawner| children(spawner.pid));
-    let pair = |keeper: Process| Some((keeper, children(keeper.pid).into_iter().next()?));
+    let is_machine = |process: &Process| process.command().starts_with("qemu");
+    let pair = |keeper: Process| Some((keeper, children(keeper.pid).into_iter().find(is_machine)?));
     keepers.filter_map(pair).collect()
 }
 

@@ -106,7 +106,7 @@ fn a_paused_sandbox_lies_on_disk_takes_nothing_and_goes_on_where_it_was() -> Res
     assert!(!before.iter().any(|process| process.is_alive()), "{before:?}");
     assert!(!groups.iter().any(|dir| dir.exists()), "{groups:?}");
     let mode = |path: &Path| fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777);
-    let dir = place(&home)?;
+    let dir = place(home.path())?;
     assert_eq!(
         (
             mode(&dir)?,
@@ -311,7 +311,7 @@ fn what_is_damaged_is_refused_the_sandbox_says_so_and_can_be_ended() -> Result<(
     let id = gvisor(&server)?;
     python(&server, &id, "x = 41")?;
     turned(&server, &id, "pause")?;
-    let memory = place(&home)?.join("memory");
+    let memory = place(home.path())?.join("memory");
     let whole = fs::read(&memory)?;
     fs::write(&memory, [&whole[..], b"x"].concat())?;
     let resume = format!("/v1/sandboxes/{id}/resume");
@@ -338,7 +338,7 @@ fn what_is_damaged_is_refused_the_sandbox_says_so_and_can_be_ended() -> Result<(
     assert_eq!(turned(&server, &id, "resume")?["problem"], Value::Null);
     assert_eq!(python(&server, &id, "print(x + 1)")?, "42\n");
     turned(&server, &id, "pause")?;
-    let place = place(&home)?;
+    let place = place(home.path())?;
     fs::write(place.join("memory"), b"x")?;
     let server = again(server, &home, Signal::KILL)?;
     let answer = server.send("POST", &resume, None)?;
@@ -360,7 +360,7 @@ fn what_is_left_of_an_ended_one_is_swept() -> Result<()> {
     let server = Server::start(home.path(), &[])?;
     let id = gvisor(&server)?;
     turned(&server, &id, "pause")?;
-    let (dir, aside) = (place(&home)?, home.path().join("aside"));
+    let (dir, aside) = (place(home.path())?, home.path().join("aside"));
     fs::create_dir(&aside)?;
     for name in ["memory", "files", "snapshot.json"] {
         fs::copy(dir.join(name), aside.join(name))?;

@@ -128,7 +128,7 @@ fn what_is_no_snapshot_of_it_is_refused_and_it_goes_on() -> Result<()> {
             .status,
         204
     );
-    fs::write(place(&home)?.join("files"), b"x")?;
+    fs::write(place(home.path())?.join("files"), b"x")?;
     assert_eq!(refused(roll_back(&server, &id, &own)?)?, (409, json!("conflict")));
     assert_eq!(python(&server, &id, "print(x + 1)")?, "42\n");
     assert_eq!(shown(&server, &id)?["state"], "running");

@@ -9,12 +9,13 @@ mod runsc;
 mod saved;
 mod wall;
 
-use super::context::{Context, Interpreter};
+use super::context::Context;
 use super::jail::{JailBackend, JailPlan, Kept};
 use super::oci::{PythonStart, lay_libraries};
+use super::saved::RESEED;
 use super::{Back, Backend, BareSandbox, Files, Fresh, Later, Made, Saved, SavedContext, TierError};
 use atoll_core::{Limits, Tier};
-use atoll_jail::gvisor::Origin;
+use atoll_jail::order::Origin;
 use atoll_jail::plan::{Layer, RuntimeKind, RuntimePlan};
 use runsc::Runsc;
 pub(super) use runsc::find;
@@ -23,14 +24,9 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::Mutex;
 use wall::GvisorWall;
-
-/// Before any byte of a user: two sandboxes of one saved may not draw the same numbers.
-const RESEED: &str = "from atoll_kernel import reseed\nreseed.all()";
-/// How long a context of a copy may take for that.
-const RENEWED_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(crate) struct GvisorBackend {
@@ -134,7 +130,8 @@ impl GvisorBackend {
     async fn restore_ready(&self, made: Made, waiting: &Saved) -> Result<Fresh, TierError> {
         let (limits, inputs, wants_python) = (made.limits, made.inputs, made.python);
         let from = (Origin::Ready, Vec::new());
-        let kept = self.jail.restore_kept(Tier::Gvisor, bare(limits), waiting, from);
+        let made = bare(limits);
+        let kept = self.jail.restore_kept(Tier::Gvisor, &made, waiting, (from, None));
         let mut kept = kept.await?;
         let mut context = kept.contexts.pop().ok_or(TierError::Agent)?;
         context.warm(&format!("{RESEED}\n{}", lowered(&limits))).await?;
@@ -155,18 +152,12 @@ impl GvisorBackend {
     async fn restore_live(&self, made: Made, saved: &Saved, files: Files) -> Result<Back, TierError> {
         let next = saved.talk.stream;
         let from = (Origin::Snapshot { next }, files.into());
-        let kept = self.jail.restore_kept(Tier::Gvisor, bare(made.limits), saved, from);
+        let kept = self.jail.restore_kept(Tier::Gvisor, &made, saved, (from, None));
         let mut kept = kept.await?;
         let contexts = std::mem::take(&mut kept.contexts);
         let sandbox = self.behind_wall(kept, None, &self.python);
-        sandbox.freeze(false).await?;
-        let mut inspected = Vec::new();
-        for mut context in contexts {
-            renew(&mut context).await?;
-            let layers = sandbox.inspect(&context).await?;
-            inspected.push((context, layers));
-        }
-        Ok((sandbox, inspected))
+        let contexts = sandbox.wake(contexts).await?;
+        Ok((sandbox, contexts))
     }
 
     fn behind_wall(&self, kept: Kept, waiting: Option<Context>, start: &Arc<PythonStart>) -> BareSandbox {
@@ -265,21 +256,6 @@ fn bare(limits: Limits) -> Made {
         python: false,
         watched: false,
     }
-}
-
-/// Two copies of one interpreter may not draw the same numbers.
-async fn renew(context: &mut Context) -> Result<(), TierError> {
-    let seed = u32::from_be_bytes(crate::random_bytes()[..4].try_into().unwrap_or_default());
-    let renewed = async {
-        match context.interpreter {
-            Interpreter::Python => context.warm(RESEED).await,
-            Interpreter::Bash => context.reseed_shell(seed).await,
-            Interpreter::Node => Ok(()),
-        }
-    };
-    tokio::time::timeout(RENEWED_WITHIN, renewed)
-        .await
-        .map_err(|_| TierError::Context("a context of the snapshot does not answer".into()))?
 }
 
 fn why(state: &State) -> &str {

@@ -4,17 +4,17 @@ use super::inside;
 use super::runsc::Runsc;
 use crate::backend::agent::Agent;
 use crate::backend::context::Context;
-use crate::backend::descriptors::{receive_on, send_on};
 use crate::backend::oci::PythonStart;
+use crate::backend::saved::order;
 use crate::backend::start::Inspected;
 use crate::backend::{BareSandbox, Files, Later, Layers, OpenInput, TierError, Wall};
 use crate::lock::lock;
 use atoll_core::Limits;
 use atoll_core::dry_run::Attempts;
 use atoll_core::quantity::MemoryBytes;
-use atoll_jail::gvisor::{FromKeeper, ToKeeper};
+use atoll_jail::order::ToKeeper;
 use atoll_jail::plan::Layer;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use tokio::io::unix::AsyncFd;
@@ -35,14 +35,7 @@ pub(super) struct GvisorWall {
 impl GvisorWall {
     async fn order(&self, goes_on: bool, files: Files) -> Result<(), TierError> {
         let keeper = self.keeper.lock().await;
-        let fds = files.each_ref().map(AsFd::as_fd);
-        let save = ToKeeper::Save { goes_on };
-        send_on(&keeper, &save, &fds).await.map_err(|_| TierError::Over)?;
-        match receive_on::<FromKeeper>(&keeper).await {
-            Ok((FromKeeper::Saved, _)) => Ok(()),
-            Ok((FromKeeper::NotSaved { message, .. }, _)) => Err(TierError::NotSaved(message)),
-            Err(_) => Err(TierError::Over),
-        }
+        order(&keeper, &ToKeeper::Save { goes_on }, &files).await
     }
 
     /// What is written counts as the sandbox's own memory until it is on disk, besides what it has.

@@ -17,7 +17,8 @@ use crate::stat::Stats;
 use atoll_core::Tier;
 use atoll_core::wire::agent::Answer;
 use atoll_jail::channel;
-use atoll_jail::gvisor::{Origin, ToKeeper};
+use atoll_jail::order::{Origin, ToKeeper};
+use atoll_jail::plan::VmStart;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
@@ -32,59 +33,75 @@ pub(crate) struct Kept {
     pub(crate) contexts: Vec<Context>,
 }
 
+/// What a virtual machine begins with: how, and its descriptors. Nothing where the sandbox is in none.
+pub(crate) type Machine = Option<(VmStart, Vec<OwnedFd>)>;
+
+/// Where a saved one comes from, and what its keeper gets of it.
+pub(crate) type Source = (Origin, Vec<OwnedFd>);
+
 impl JailBackend {
     /// One that starts: its agent has said that it is there.
     pub(crate) async fn make_kept(&self, tier: Tier, made: Made) -> Result<Kept, TierError> {
-        let made = self.kept(tier, made).await;
-        made.map_err(|error| self.link.blame(error))
+        let (kept, mut hello) = self.begin_kept(tier, &made, None).await?;
+        match hello.next().await {
+            Ok((Answer::Ready, _)) => Ok(kept),
+            _ => {
+                let complaint = self.link.complaint();
+                let error = TierError::Sandbox(format!("its agent ended at once{complaint}"));
+                Err(self.link.blame(error))
+            }
+        }
+    }
+
+    /// The same, while its agent still starts; its first answer comes to the returned request.
+    pub(crate) async fn begin_kept(
+        &self,
+        tier: Tier,
+        made: &Made,
+        machine: Machine,
+    ) -> Result<(Kept, Asked), TierError> {
+        let begun = self.begun(tier, made, machine).await;
+        begun.map_err(|error| self.link.blame(error))
     }
 
     /// One that was saved with contexts that wait for code. Their new descriptors go to the streams that it knows.
     pub(crate) async fn restore_kept(
         &self,
         tier: Tier,
-        made: Made,
+        made: &Made,
         saved: &Saved,
-        from: (Origin, Vec<OwnedFd>),
+        (from, machine): (Source, Machine),
     ) -> Result<Kept, TierError> {
-        let restored = self.restored(tier, made, saved, from).await;
+        let restored = self.restored(tier, made, saved, (from, machine)).await;
         restored.map_err(|error| self.link.blame(error))
     }
 
-    async fn kept(&self, tier: Tier, made: Made) -> Result<Kept, TierError> {
+    async fn begun(&self, tier: Tier, made: &Made, machine: Machine) -> Result<(Kept, Asked), TierError> {
         let (ours, theirs) = channel::pair().map_err(TierError::Channel)?;
         let (keeper, their_keeper) = channel::pair().map_err(TierError::Channel)?;
         let keeper = watch(keeper)?;
-        let (agent, mut hello) = Agent::start(ours)?;
+        let (agent, hello) = Agent::start(ours)?;
         let wall = JailWall::new(Arc::clone(&self.link), false);
         let mut answers = wall.mailbox.listen(Topic::Made);
-        ask(&wall, &made, (true, None, None), &[theirs, their_keeper]).await?;
+        ask_keeper(&wall, made, [theirs, their_keeper], machine).await?;
         let from = Origin::Nothing;
         // If it is gone already, the jailer says why.
         send_on(&keeper, &ToKeeper::Begin { from }, &[]).await.ok();
         let stats = await_made(&wall, &mut answers).await?;
-        match hello.next().await {
-            Ok((Answer::Ready, _)) => {}
-            _ => {
-                return Err(TierError::Sandbox(format!(
-                    "its agent ended at once{}",
-                    self.link.complaint()
-                )));
-            }
-        }
-        Ok(Kept {
-            sandbox: self.bare(tier, &made, (agent, stats, wall)),
+        let kept = Kept {
+            sandbox: self.bare(tier, made, (agent, stats, wall)),
             keeper,
             contexts: Vec::new(),
-        })
+        };
+        Ok((kept, hello))
     }
 
     async fn restored(
         &self,
         tier: Tier,
-        made: Made,
+        made: &Made,
         saved: &Saved,
-        (from, files): (Origin, Vec<OwnedFd>),
+        ((from, files), machine): (Source, Machine),
     ) -> Result<Kept, TierError> {
         let (ours, theirs) = channel::pair().map_err(TierError::Channel)?;
         let (keeper, their_keeper) = channel::pair().map_err(TierError::Channel)?;
@@ -93,7 +110,7 @@ impl JailBackend {
         let (agent, asked) = Agent::resume(ours, &requests, saved.talk)?;
         let wall = JailWall::new(Arc::clone(&self.link), false);
         let mut answers = wall.mailbox.listen(Topic::Made);
-        ask(&wall, &made, (true, None, None), &[theirs, their_keeper]).await?;
+        ask_keeper(&wall, made, [theirs, their_keeper], machine).await?;
         let mut contexts = Vec::new();
         for (context, asked) in saved.contexts.iter().zip(asked) {
             contexts.push(adopt(&keeper, context, asked).await?);
@@ -102,7 +119,7 @@ impl JailBackend {
         send_on(&keeper, &ToKeeper::Begin { from }, &files).await.ok();
         let stats = await_made(&wall, &mut answers).await?;
         Ok(Kept {
-            sandbox: self.bare(tier, &made, (agent, stats, wall)),
+            sandbox: self.bare(tier, made, (agent, stats, wall)),
             keeper,
             contexts,
         })
@@ -120,6 +137,13 @@ impl JailBackend {
             carried: Some(Carried { dir }),
         }
     }
+}
+
+/// Asks for a sandbox with a keeper: the agent's and the keeper's ends, and what its machine is given.
+async fn ask_keeper(wall: &JailWall, made: &Made, ends: [OwnedFd; 2], machine: Machine) -> Result<(), TierError> {
+    let (start, given) = machine.unzip();
+    let beside: Vec<OwnedFd> = ends.into_iter().chain(given.into_iter().flatten()).collect();
+    ask(wall, made, (true, None, start), &beside).await
 }
 
 /// New descriptors for a context from before.

@@ -2,21 +2,19 @@
 
 mod kept;
 mod link;
-mod machine;
 mod mailbox;
 mod make;
 mod start;
 mod wall;
 mod watch;
 
-use super::{Asked, Backend, BareSandbox, Fresh, Later, Made, TierError};
+use super::{Backend, Fresh, Later, Made, TierError};
 use atoll_core::Tier;
-use atoll_jail::plan::{HostFacts, TemplatePlan, ToJailer, VmStart};
+use atoll_jail::plan::{HostFacts, TemplatePlan, ToJailer};
 pub(crate) use kept::Kept;
 pub(crate) use link::run_dir;
 use link::{Link, ZygoteState};
 pub(super) use mailbox::Letters;
-use rustix::fd::OwnedFd;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,18 +63,6 @@ impl JailBackend {
     /// A failure whose cause is a wall that this host cannot build is told as that.
     pub(crate) fn blame(&self, error: TierError) -> TierError {
         self.link.blame(error)
-    }
-
-    /// A sandbox in a virtual machine, whose process runs. The returned request is the one that is under way in it.
-    pub(crate) async fn make_machine(
-        &self,
-        made: &Made,
-        start: VmStart,
-        beside: Vec<OwnedFd>,
-        under_way: u32,
-    ) -> Result<(BareSandbox, Asked), TierError> {
-        let begun = self.machine(made, start, beside, under_way).await;
-        begun.map_err(|error| self.link.blame(error))
     }
 
     /// What the jailer and its children last said.

@@ -54,8 +54,9 @@ impl Control {
         self.done(&ToGuest::Settle).await
     }
 
-    pub(super) async fn inspect(&self) -> Result<Map<String, Value>, TierError> {
-        match self.ask(&ToGuest::Inspect, &[]).await? {
+    /// The walls of a process of the sandbox, by its number there.
+    pub(super) async fn inspect(&self, pid: u32) -> Result<Map<String, Value>, TierError> {
+        match self.ask(&ToGuest::Inspect { pid }, &[]).await? {
             FromGuest::Inspected { layers } => Ok(layers),
             other => Err(unexpected(other)),
         }

@@ -68,6 +68,8 @@ fn key(files: &[PathBuf], word: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("1 {word}\n"));
     for file in files {
+        // By the one name that it has, however it was come by.
+        let file = &file.canonicalize().unwrap_or_else(|_| file.clone());
         let meta = fs::symlink_metadata(file).ok();
         let facts = meta.map(|meta| (meta.len(), meta.mtime(), meta.mtime_nsec()));
         hash.update(format!("{} {facts:?}\n", file.display()));

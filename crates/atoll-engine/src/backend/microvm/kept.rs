@@ -5,8 +5,10 @@
 
 use super::machine::Saved;
 use super::{GUEST_BYTES, Parts, memory};
+use crate::backend::Saved as Ready;
 use crate::backend::TierError;
 use atoll_core::Limits;
+use atoll_jail::plan::TemplatePlan;
 use atoll_jail::vm::command;
 use fs_err as fs;
 use rustix::fd::OwnedFd;
@@ -25,8 +27,8 @@ const MOST_KEPT: usize = 6;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct About {
-    /// The agent's request that is the warm context.
-    pub(super) process: u32,
+    /// The warm context, and where the talk with the agent was.
+    pub(super) ready: Ready,
     pub(super) limits: Limits,
     /// The release of the guest's kernel, by its own words.
     pub(super) kernel: String,
@@ -34,17 +36,34 @@ pub(super) struct About {
 
 /// Where the guest of these parts and this size is kept.
 pub(super) fn place(home: &Path, parts: &Parts, size: u64, limits: &Limits) -> PathBuf {
-    let meta = fs::metadata(&parts.kernel.image).ok();
-    let facts = (
-        command::machine(parts.accelerator, size + GUEST_BYTES),
-        (&parts.qemu, processor()),
-        (&parts.kernel, meta.map(|meta| (meta.len(), meta.mtime()))),
-        &parts.images,
-        &parts.template,
-        (limits, &parts.python),
-    );
-    let digest = format!("{:x}", Sha256::digest(format!("2 {facts:?}")));
+    let facts = (fits(parts), size, limits, &parts.python);
+    let digest = format!("{:x}", Sha256::digest(format!("3 {facts:?}")));
     home.join("microvm/saved").join(&digest[..24])
+}
+
+/// What any saved guest of these parts fits, and nothing else: machine, accelerator, QEMU, processor, kernel, and the images, which
+/// are named after the build of Atoll and the template.
+pub(super) fn fits(parts: &Parts) -> String {
+    let meta = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.len(), meta.mtime()));
+    let facts = (
+        command::machine(parts.accelerator, GUEST_BYTES),
+        (&parts.qemu, meta(&parts.qemu.program), processor()),
+        (&parts.kernel, meta(&parts.kernel.image)),
+        [&parts.images.base, &parts.images.template].map(|image| image.file_name()),
+        as_it_lies(&parts.template),
+    );
+    format!("{:x}", Sha256::digest(format!("{facts:?}")))
+}
+
+/// With the one name that each of its places has, however it was come by.
+fn as_it_lies(template: &TemplatePlan) -> TemplatePlan {
+    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    TemplatePlan {
+        tree: real(&template.tree),
+        root: template.root.as_ref().map(real),
+        kernel: real(&template.kernel),
+        ..template.clone()
+    }
 }
 
 /// A guest that has seen one processor may not run on another.
@@ -147,17 +166,18 @@ mod tests {
         let ram = memory::empty("ram", 1 << 20).unwrap();
         rustix::io::pwrite(&ram, b"here", 70_000).unwrap();
         let about = About {
-            process: 7,
+            ready: serde_json::from_str(r#"{"talk":{"request":7,"stream":7},"contexts":[]}"#).unwrap(),
             limits: Limits::SMALL,
             kernel: "6.1".to_owned(),
         };
         let state = memory::holding("state", b"state").unwrap();
+        let ready = about.ready.clone();
         keep(&place, &Saved { ram, state, about }).unwrap();
         assert!(fs::metadata(place.with_extension("ram")).unwrap().blocks() * 512 < 1 << 19);
         let back = load(&place).unwrap();
         let mut bytes = [0; 4];
         rustix::io::pread(&back.ram, &mut bytes, 70_000).unwrap();
-        assert_eq!((&bytes, back.about.process), (b"here", 7));
+        assert_eq!((&bytes, back.about.ready), (b"here", ready));
         assert_eq!(rustix::io::pwrite(&back.ram, b"x", 0), Err(Errno::PERM));
         fs::remove_file(place.with_extension("state")).unwrap();
         assert!(load(&place).is_none());

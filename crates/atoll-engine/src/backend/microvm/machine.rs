@@ -2,17 +2,18 @@
 
 use super::control::Control;
 use super::kept::{self, About};
+use super::live::Ways;
 use super::monitor::Monitor;
 use super::wall::{Counts, MicrovmWall};
 use super::{GUEST_BYTES, MicrovmBackend, initramfs, memory};
-use crate::backend::agent::Asked;
-use crate::backend::context::{Context, Interpreter, Parts as ContextParts};
-use crate::backend::start::{Ends, Parent};
-use crate::backend::{BareSandbox, Fresh, Made, TierError};
-use atoll_core::Limits;
+use crate::backend::context::Context;
+use crate::backend::jail::Kept;
+use crate::backend::saved::RESEED;
+use crate::backend::{BareSandbox, Fresh, Made, Saved as Ready, SavedContext, TierError};
 use atoll_core::quantity::MemoryBytes;
-use atoll_core::wire::agent::{Answer, UNASKED};
-use atoll_jail::ferry::host_streams;
+use atoll_core::wire::agent::Answer;
+use atoll_core::{Limits, Tier};
+use atoll_jail::order::Origin;
 use atoll_jail::plan::{Mode, VmStart, VmWay};
 use atoll_jail::vm::clock_khz;
 use atoll_jail::vm::control::GuestPlan;
@@ -33,12 +34,18 @@ pub(super) struct Saved {
     pub(super) about: About,
 }
 
-/// A guest that runs, and its ways in.
-struct Running {
-    sandbox: BareSandbox,
-    asked: Asked,
+/// What every machine's process is given, and our ends of its sockets.
+struct Given {
+    fds: Vec<OwnedFd>,
     control: Arc<Control>,
     monitor: Monitor,
+}
+
+/// A guest that runs, and its ways in.
+pub(super) struct Running {
+    pub(super) kept: Kept,
+    pub(super) control: Arc<Control>,
+    pub(super) monitor: Monitor,
 }
 
 impl MicrovmBackend {
@@ -84,7 +91,6 @@ impl MicrovmBackend {
         let start = VmStart {
             ram_bytes: size + GUEST_BYTES,
             way: VmWay::Boot { tsc_khz: clock_khz() },
-            adopted: Vec::new(),
         };
         let made = Made {
             limits,
@@ -92,121 +98,129 @@ impl MicrovmBackend {
             python: false,
             watched: false,
         };
-        let mut running = self.run(&made, start, (&ram, own), UNASKED).await?;
-        let kernel = match running.control.up().await {
+        let Given { fds, control, monitor } = self.given(&ram, own)?;
+        let begun = self.jail.begin_kept(Tier::Microvm, &made, Some((start, fds)));
+        let (kept, mut hello) = begun.await?;
+        let kernel = match control.up().await {
             Ok(kernel) => kernel,
             Err(error) => {
                 // Its last words come before its end.
-                tokio::time::timeout(LAST_WORDS, running.sandbox.ended()).await.ok();
+                tokio::time::timeout(LAST_WORDS, kept.sandbox.ended()).await.ok();
                 return Err(error);
             }
         };
-        match running.asked.next().await? {
+        match hello.next().await? {
             (Answer::Ready, _) => {}
             _ => return Err(TierError::Agent),
         }
-        let sandbox = self.behind(running.sandbox, &running.control, &kernel, size)?;
-        let (context, _) = self.python.start(&sandbox).await?;
-        let process = context.process.ok_or(TierError::Agent)?;
-        running.control.settle().await?;
-        let state = memory::empty("state", 0)?;
-        running.monitor.save(&state).await?;
-        sandbox.end().await?;
-        drop((context, sandbox));
+        let running = Running { kept, control, monitor };
+        let (ready, state) = self.warm_and_save(running, &kernel, size).await?;
         memory::seal(&ram)?;
         memory::seal(&state)?;
-        Ok(Saved {
-            ram,
-            state,
-            about: About {
-                process,
-                limits,
-                kernel,
-            },
-        })
+        let about = About { ready, limits, kernel };
+        Ok(Saved { ram, state, about })
+    }
+
+    /// The guest ends with it.
+    async fn warm_and_save(&self, running: Running, kernel: &str, size: u64) -> Result<(Ready, OwnedFd), TierError> {
+        let (sandbox, ways, _) = self.behind(running, kernel, size)?;
+        let (context, _) = self.python.start(&sandbox).await?;
+        let contexts = vec![SavedContext::of(&context)?];
+        let talk = sandbox.agent.talk().await;
+        ways.control.settle().await?;
+        let state = memory::empty("state", 0)?;
+        let monitor = &mut ways.machine.lock().await.monitor;
+        monitor.greet().await?;
+        monitor.save(&state).await?;
+        sandbox.end().await?;
+        Ok((Ready { talk, contexts }, state))
     }
 
     /// A sandbox of its own, from the saved guest.
-    pub(super) async fn restore(&self, size: u64, saved: &Saved, made: Made) -> Result<Fresh, TierError> {
-        let ends = Ends::make()?;
-        let mut own = vec![memory::reopened(&saved.state)?];
-        own.extend(ends.theirs);
-        // As the saved context got them: stdout, stderr, control. Standard input leads nowhere and has no number.
-        let mut numbers = host_streams();
-        let mut next = || numbers.next().unwrap_or(0);
-        let (stdout, stderr, control) = (next(), next(), next());
-        let start = VmStart {
-            ram_bytes: size + GUEST_BYTES,
-            way: VmWay::Restore,
-            adopted: vec![control, stdout, stderr],
-        };
-        let mut running = self.run(&made, start, (&saved.ram, own), saved.about.process).await?;
+    pub(super) async fn restored(&self, size: u64, saved: &Saved, made: Made) -> Result<Fresh, TierError> {
+        let state = memory::reopened(&saved.state)?;
+        let mut running = self.bring_back(&made, (size, saved), &saved.about.ready, state).await?;
         running.monitor.load().await?;
         running.control.renew().await?;
-        let mut sandbox = self.behind(running.sandbox, &running.control, &saved.about.kernel, size)?;
-        let parts = ContextParts {
-            pidfd: None,
-            parent: Parent::Agent(running.asked),
-            process: Some(saved.about.process),
-        };
-        let mut context = Context::new(Interpreter::Python, ends.ours, parts)?;
-        context.warm("from atoll_kernel import reseed\nreseed.all()").await?;
+        let (mut sandbox, _, mut contexts) = self.behind(running, &saved.about.kernel, size)?;
+        let mut context = contexts.pop().ok_or(TierError::Agent)?;
+        context.warm(RESEED).await?;
         sandbox.limits = saved.about.limits;
         sandbox.claim(made.limits, made.inputs).await?;
         let layers = sandbox.inspect(&context).await?;
         Ok((sandbox, made.python.then_some((context, layers))))
     }
 
-    /// Starts a machine's process with what every machine has and its own.
-    async fn run(
+    /// Starts a machine's process that waits for its state, with the memory of the saved guest. The contexts of `ready` are in it.
+    pub(super) async fn bring_back(
         &self,
         made: &Made,
-        start: VmStart,
-        (ram, own): (&OwnedFd, Vec<OwnedFd>),
-        under_way: u32,
+        (size, saved): (u64, &Saved),
+        ready: &Ready,
+        state: OwnedFd,
     ) -> Result<Running, TierError> {
+        let start = VmStart {
+            ram_bytes: size + GUEST_BYTES,
+            way: VmWay::Restore,
+        };
+        let Given { fds, control, monitor } = self.given(&saved.ram, vec![state])?;
+        let next = ready.talk.stream;
+        let source = (Origin::Snapshot { next }, Vec::new());
+        let machine = Some((start, fds));
+        let kept = self.jail.restore_kept(Tier::Microvm, made, ready, (source, machine));
+        let mut running = Running {
+            kept: kept.await?,
+            control,
+            monitor,
+        };
+        running.monitor.greet().await?;
+        Ok(running)
+    }
+
+    fn given(&self, ram: &OwnedFd, own: Vec<OwnedFd>) -> Result<Given, TierError> {
         let open = |path| fs::File::open(path).map(OwnedFd::from).map_err(TierError::Start);
         let (control, their_control) = Control::new()?;
         let (monitor, their_monitor) = Monitor::new()?;
-        let ram = ram.try_clone().map_err(TierError::Start)?;
         let images = &self.parts.images;
-        let mut beside = vec![
+        let mut fds = vec![
             their_control,
             their_monitor,
-            ram,
+            ram.try_clone().map_err(TierError::Start)?,
             open(&images.base)?,
             open(&images.template)?,
         ];
-        beside.extend(own);
-        let (sandbox, asked) = self.jail.make_machine(made, start, beside, under_way).await?;
-        Ok(Running {
-            sandbox,
-            asked,
+        fds.extend(own);
+        Ok(Given {
+            fds,
             control: Arc::new(control),
             monitor,
         })
     }
 
-    /// Behind the wall that the guest is.
-    fn behind(
-        &self,
-        mut sandbox: BareSandbox,
-        control: &Arc<Control>,
-        kernel: &str,
-        size: u64,
-    ) -> Result<BareSandbox, TierError> {
+    /// Behind the wall that the guest is. The contexts are those that it was brought back with.
+    pub(super) fn behind(&self, running: Running, kernel: &str, size: u64) -> Result<Behind, TierError> {
+        let Kept {
+            mut sandbox,
+            keeper,
+            contexts,
+        } = running.kept;
         let counts = Counts::put_into(&mut sandbox.stats)?;
         let mut facts = self.parts.facts();
         facts["kernel"] = kernel.into();
-        Ok(sandbox.put_behind(|inner| {
+        let ways = Arc::new(Ways::new(running.control, running.monitor, keeper));
+        let sandbox = sandbox.put_behind(|inner| {
             Box::new(MicrovmWall {
                 inner,
-                control: Arc::clone(control),
+                ways: Arc::clone(&ways),
                 python: Arc::clone(&self.python),
                 facts,
                 most_memory: size,
                 counts,
             })
-        }))
+        });
+        Ok((sandbox, ways, contexts))
     }
 }
+
+/// A sandbox, our ways to its machine, and its contexts.
+type Behind = (BareSandbox, Arc<Ways>, Vec<Context>);

@@ -27,6 +27,12 @@ pub(super) fn seal(file: &OwnedFd) -> Result<(), TierError> {
     rustix::fs::fcntl_add_seals(file, all).map_err(start)
 }
 
+/// The same file for somebody who writes to it, and reads nothing.
+pub(super) fn writable(file: &OwnedFd) -> Result<OwnedFd, TierError> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).map_err(start)
+}
+
 /// The same file from its beginning: a descriptor that was handed on is read from where the last one stopped.
 pub(super) fn reopened(file: &OwnedFd) -> Result<OwnedFd, TierError> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -12,6 +12,7 @@ mod image;
 mod initramfs;
 mod kept;
 mod kernel;
+mod live;
 mod machine;
 mod memory;
 mod monitor;
@@ -21,7 +22,7 @@ mod wall;
 
 use super::jail::{JailBackend, JailPlan};
 use super::oci::PythonStart;
-use super::{Backend, Fresh, Later, Made, TierError};
+use super::{Back, Backend, Files, Fresh, Later, Made, Saved as LiveSaved, TierError};
 use crate::lock::lock;
 use crate::template::Template;
 use atoll_core::Tier;
@@ -86,6 +87,8 @@ pub(crate) struct MicrovmBackend {
     parts: Arc<Parts>,
     saved: Mutex<HashMap<u64, Arc<OnceCell<Saved>>>>,
     home: PathBuf,
+    /// What live sandboxes that are saved belong to.
+    saves_for: String,
 }
 
 impl MicrovmBackend {
@@ -118,7 +121,9 @@ impl MicrovmBackend {
             program: parts.qemu.program.clone(),
             accelerator,
         });
+        let saves_for = kept::fits(&parts);
         Ok(Self {
+            saves_for,
             jail: Arc::new(JailBackend::start(plan).await?),
             python: Arc::new(python),
             parts: Arc::new(parts),
@@ -141,9 +146,14 @@ impl MicrovmBackend {
             });
         }
         let size = size_for(made.limits.memory.get());
-        let cell = Arc::clone(lock(&self.saved).entry(size).or_default());
+        let cell = self.cell(size);
         let saved = cell.get_or_try_init(|| self.saved(size)).await?;
-        self.restore(size, saved, made).await
+        self.restored(size, saved, made).await
+    }
+
+    /// The place of the saved guest of this size.
+    fn cell(&self, size: u64) -> Arc<OnceCell<Saved>> {
+        Arc::clone(lock(&self.saved).entry(size).or_default())
     }
 }
 
@@ -164,6 +174,17 @@ impl Backend for MicrovmBackend {
 
     fn make(&self, made: Made) -> Later<'_, Result<Fresh, TierError>> {
         Box::pin(self.make_one(made))
+    }
+
+    fn saves_for(&self) -> Option<&str> {
+        Some(&self.saves_for)
+    }
+
+    fn restore(&self, made: Made, saved: LiveSaved, files: Files) -> Later<'_, Result<Back, TierError>> {
+        Box::pin(async move {
+            let back = self.restore_live(made, &saved, files).await;
+            back.map_err(|error| self.jail.blame(error))
+        })
     }
 
     fn stop(&self) -> Later<'_, ()> {

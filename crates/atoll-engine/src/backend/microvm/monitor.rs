@@ -1,4 +1,7 @@
 //! QEMU's monitor (QMP): saving a machine, and bringing a saved one back. Lines of JSON, bounded.
+//!
+//! QEMU writes no memory: that of the guest which is saved for a template is a file already, and that of a live one is written by
+//! the machine's keeper while the machine stands still. What is left, the state of processor and devices, is small.
 
 use super::control::socket;
 use crate::backend::TierError;
@@ -15,6 +18,9 @@ const MAX_LINE: usize = 1 << 20;
 /// Memory stays where it is, so this is quick.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
+/// QEMU's number for a file that it writes its devices to, and how it calls it.
+const DEVICES: u32 = 9;
+const DEVICES_NAME: &str = "/dev/fdset/9";
 
 #[derive(Debug)]
 pub(super) struct Monitor {
@@ -35,13 +41,48 @@ impl Monitor {
         bounded(self.save_now(state)).await
     }
 
+    /// The first thing that is said to a machine: when it is answered, the machine has all its parts, and its memory.
+    pub(super) async fn greet(&mut self) -> Result<(), TierError> {
+        bounded(self.greet_now()).await
+    }
+
     /// The state is the machine's own descriptor. Afterwards it runs.
     pub(super) async fn load(&mut self) -> Result<(), TierError> {
         bounded(self.load_now()).await
     }
 
+    /// Nothing in it goes on until it is let.
+    pub(super) async fn stop(&mut self) -> Result<(), TierError> {
+        bounded(self.order("stop")).await
+    }
+
+    /// What it has written its devices to is closed as well.
+    pub(super) async fn go_on(&mut self) -> Result<(), TierError> {
+        bounded(self.order("cont")).await?;
+        let closed = self.execute("remove-fd", json!({"fdset-id": DEVICES}), &[]);
+        // A machine that has written nothing has none.
+        bounded(async { closed.await.map(drop) }).await.ok();
+        Ok(())
+    }
+
+    /// Writes the state of a machine that was stopped, without its memory, in the form of [`Self::save`].
+    pub(super) async fn write_devices(&mut self, to: &OwnedFd) -> Result<(), TierError> {
+        bounded(self.write_now(to)).await
+    }
+
+    async fn order(&mut self, what: &str) -> Result<(), TierError> {
+        self.execute(what, json!({}), &[]).await.map(drop)
+    }
+
+    /// The command is named after its first user; it is for any machine whose memory somebody else writes.
+    async fn write_now(&mut self, to: &OwnedFd) -> Result<(), TierError> {
+        let set = json!({"fdset-id": DEVICES});
+        self.execute("add-fd", set, &[to.as_fd()]).await?;
+        let file = json!({"filename": DEVICES_NAME, "live": false});
+        self.execute("xen-save-devices-state", file, &[]).await.map(drop)
+    }
+
     async fn save_now(&mut self, state: &OwnedFd) -> Result<(), TierError> {
-        self.greet().await?;
         let name = json!({"fdname": "state"});
         self.execute("getfd", name, &[state.as_fd()]).await?;
         self.execute("migrate", json!({"uri": "fd:state"}), &[]).await?;
@@ -56,7 +97,6 @@ impl Monitor {
     }
 
     async fn load_now(&mut self) -> Result<(), TierError> {
-        self.greet().await?;
         let from = json!({"uri": format!("fd:{STATE}")});
         self.execute("migrate-incoming", from, &[]).await?;
         loop {
@@ -69,7 +109,7 @@ impl Monitor {
         }
     }
 
-    async fn greet(&mut self) -> Result<(), TierError> {
+    async fn greet_now(&mut self) -> Result<(), TierError> {
         self.line().await?;
         self.execute("qmp_capabilities", json!({}), &[]).await?;
         let shared = json!({"capabilities": [{"capability": "x-ignore-shared", "state": true}]});

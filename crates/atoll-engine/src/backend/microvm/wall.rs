@@ -1,11 +1,11 @@
 //! The wall of one guest: the jailer's work around it, the guest's own first process in it, and a receipt of both.
 
-use super::control::Control;
+use super::live::Ways;
 use crate::backend::agent::Agent;
 use crate::backend::context::Context;
 use crate::backend::oci::PythonStart;
 use crate::backend::start::Inspected;
-use crate::backend::{BareSandbox, Later, Layers, OpenInput, TierError, Wall};
+use crate::backend::{BareSandbox, Files, Later, Layers, OpenInput, TierError, Wall};
 use crate::stat::Stats;
 use atoll_core::Limits;
 use atoll_core::dry_run::Attempts;
@@ -32,7 +32,7 @@ const OF_PROCESS: [&str; 9] = [
 #[derive(Debug)]
 pub(super) struct MicrovmWall {
     pub(super) inner: Box<dyn Wall>,
-    pub(super) control: Arc<Control>,
+    pub(super) ways: Arc<Ways>,
     pub(super) python: Arc<PythonStart>,
     /// What is known of the machine: accelerator, QEMU, kernel.
     pub(super) facts: Value,
@@ -54,9 +54,9 @@ impl Wall for MicrovmWall {
                 return Err(TierError::Claim(format!("its guest has room for {most} MiB")));
             }
             self.inner.claim(agent, limits, Vec::new()).await?;
-            self.control.limit(limits).await?;
+            self.ways.control.limit(limits).await?;
             for (plan, file) in inputs {
-                self.control.put(&plan.name, file).await?;
+                self.ways.control.put(&plan.name, file).await?;
             }
             Ok(())
         })
@@ -73,7 +73,8 @@ impl Wall for MicrovmWall {
     /// The sandbox's own walls, by the guest's kernel, and those around the machine, by ours.
     fn inspect<'a>(&'a self, context: &'a Context) -> Later<'a, Result<Layers, TierError>> {
         Box::pin(async move {
-            let mut layers = self.control.inspect().await?;
+            let pid = context.inside.ok_or(TierError::Agent)?;
+            let mut layers = self.ways.control.inspect(pid).await?;
             let mut vm = self.facts.clone();
             let around = self.inner.inspect(context).await?;
             let told = around
@@ -93,9 +94,13 @@ impl Wall for MicrovmWall {
         None
     }
 
+    fn save<'a>(&'a self, _: &'a BareSandbox, files: Files, goes_on: bool) -> Later<'a, Result<(), TierError>> {
+        Box::pin(self.save_live(files, goes_on))
+    }
+
     fn recount(&self) -> Later<'_, ()> {
         Box::pin(async move {
-            if let Ok(counted) = self.control.count().await {
+            if let Ok(counted) = self.ways.control.count().await {
                 self.counts.set(counted);
             }
         })

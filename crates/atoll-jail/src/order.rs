@@ -1,4 +1,4 @@
-//! What the engine says to a keeper, on a channel of theirs, and what it hears.
+//! What the engine says to the keeper of one sandbox, on a channel of theirs, and what it hears.
 
 use crate::channel;
 use crate::step::{Step, StepError};
@@ -6,16 +6,22 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// What the engine asks of a keeper. First come `Adopt`, as often as needed, and one `Begin`.
+/// What the engine asks of a keeper. First come `Adopt`, as often as needed, and one `Begin`; each of the others has one answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToKeeper {
     /// Streams that a restored sandbox has already. Beside it: one descriptor for each number.
     Adopt { streams: Vec<u32> },
-    /// How the sandbox starts. Beside it, for a snapshot: its two files.
+    /// How the sandbox starts. Beside it, for a snapshot under gVisor: its two files.
     Begin { from: Origin },
-    /// Beside it: the two files to write to. One that goes on is back when this is answered.
+    /// Under gVisor. Beside it: the two files to write to. One that goes on is back when this is answered.
     Save { goes_on: bool },
+    /// Of a virtual machine: nothing is under way between the two ferries, until they may go on.
+    Hold { on: bool },
+    /// Of a virtual machine that stands still. Beside it: the file that its memory is written to.
+    Copy,
+    /// Of a virtual machine that has not begun. Beside it: the file that its memory comes from.
+    Lay,
 }
 
 /// What a sandbox is made from.
@@ -31,27 +37,37 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// The number of the first new stream, where a guest must be told to go on.
+    pub(crate) fn next(self) -> Option<u32> {
+        match self {
+            Self::Snapshot { next } => Some(next),
+            Self::Nothing | Self::Ready => None,
+        }
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromKeeper {
-    Saved,
-    /// It goes on as before, unless it is `over`.
-    NotSaved {
+    Done,
+    /// The sandbox goes on as before, unless it is `over`.
+    Failed {
         message: String,
         over: bool,
     },
 }
 
 /// All that is said before a sandbox starts.
-pub(super) struct Start {
-    pub(super) from: Origin,
-    pub(super) adopted: Vec<(u32, OwnedFd)>,
-    /// Of a snapshot: image and scratch files.
-    pub(super) files: Vec<OwnedFd>,
+pub(crate) struct Start {
+    pub(crate) from: Origin,
+    pub(crate) adopted: Vec<(u32, OwnedFd)>,
+    /// Of a snapshot under gVisor: image and scratch files.
+    pub(crate) files: Vec<OwnedFd>,
 }
 
 impl Start {
-    pub(super) fn hear(engine: Option<&OwnedFd>) -> Result<Self, StepError> {
+    pub(crate) fn hear(engine: Option<&OwnedFd>) -> Result<Self, StepError> {
         let what = "hear how the sandbox starts";
         let engine = engine.ok_or(Errno::BADF).step(what)?;
         let mut adopted = Vec::new();
@@ -64,7 +80,7 @@ impl Start {
                 (ToKeeper::Begin { from }, files) => {
                     return Ok(Self { from, adopted, files });
                 }
-                (ToKeeper::Save { .. }, _) => return Err(Errno::PROTO).step(what),
+                _ => return Err(Errno::PROTO).step(what),
             }
         }
     }
