@@ -1,10 +1,9 @@
 //! What lies on disk: whose it is, and that it is what was saved.
 
 use super::{Lab, code, of, place, python, saved};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 #[test]
 fn a_snapshot_is_its_tenants_own_and_ends_with_its_removal() -> Result<()> {
