@@ -80,8 +80,7 @@ pub async fn attack(bench: &Bench, progress: &dyn Progress) -> Result<Report, At
 async fn first_look(bench: &Bench) -> Result<(HostReport, Receipt), AttackError> {
     let engine = bench.engine(&[]).await?;
     let host = engine.host().map(HostReport::of);
-    let host =
-        host.ok_or_else(|| AttackError::Words("only the tiers jail, container and gvisor can be attacked".to_owned()))?;
+    let host = host.ok_or_else(|| AttackError::Words("the tier wasm cannot be attacked".to_owned()))?;
     let mut own = sandbox(&engine).await?;
     let receipt = python(&mut own, "6*7").await?.receipt;
     own.end().await?;

@@ -1,15 +1,16 @@
 //! What a probe's promise comes to where something else than our own jail stands between the code and the host.
 //!
 //! A probe asks for an answer of the host's kernel behind the jail's walls. Under gVisor another kernel answers, and what it
-//! lets happen stays in it; in a container of runc there is a second id. Each difference is a row of
-//! [`ELSEWHERE`](crate::elsewhere_table::ELSEWHERE): which probe, what is expected there instead, and why that keeps the
-//! promise. What is not in a row is expected as everywhere.
+//! lets happen stays in it; in a container of runc there is a second id; in a guest the jail's own walls stand under an older
+//! kernel. Each difference is a row of [`ELSEWHERE`](crate::elsewhere_table::ELSEWHERE): which probe, what is expected there
+//! instead, and why that keeps the promise. What is not in a row is expected as everywhere.
 
-use crate::elsewhere_table::{ELSEWHERE, SAME_WITHOUT_FILTER};
+use crate::elsewhere_table::{ALIKE, ELSEWHERE};
 use crate::probe::Expect;
 use atoll_core::Outcome;
 use atoll_core::Tier;
 use atoll_core::execution::Receipt;
+use atoll_engine::Wall;
 
 /// Who answers the code's system calls, and how it was set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Ground {
     Runc,
     /// gVisor's kernel.
     Gvisor,
+    /// The kernel of a guest, Linux 6.1: the jail's walls but Landlock.
+    Guest,
 }
 
 #[derive(Debug)]
@@ -84,11 +87,13 @@ impl Instead {
 }
 
 impl Ground {
-    fn as_str(self) -> &'static str {
+    /// As the documents name it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Host => "the host",
             Self::Runc => "runc",
             Self::Gvisor => "gVisor",
+            Self::Guest => "a guest",
         }
     }
 
@@ -100,8 +105,34 @@ impl Ground {
             .and_then(|runtime| runtime["name"].as_str());
         match (receipt.tier, runtime) {
             (Tier::Gvisor, _) => Self::Gvisor,
+            (Tier::Microvm, _) => Self::Guest,
             (_, Some("runc")) => Self::Runc,
             _ => Self::Host,
+        }
+    }
+
+    /// Whether each sandbox has a kernel of its own, which knows nothing of its neighbours.
+    pub(crate) fn has_own_kernel(self) -> bool {
+        match self {
+            Self::Host | Self::Runc => false,
+            Self::Gvisor | Self::Guest => true,
+        }
+    }
+
+    pub(crate) fn has_landlock(self) -> bool {
+        !self.has_own_kernel()
+    }
+
+    /// Whether it can be built without this wall. A guest never has Landlock and always has groups: it is not made anew for them.
+    pub(crate) fn can_lack(self, wall: Wall) -> bool {
+        self != Self::Guest || !matches!(wall, Wall::Landlock | Wall::Cgroups)
+    }
+
+    /// How many sandboxes try something at once. An emulated processor is slow and is one only.
+    pub(crate) fn at_once(self, usual: usize) -> usize {
+        match self {
+            Self::Host | Self::Runc | Self::Gvisor => usual,
+            Self::Guest => 2,
         }
     }
 
@@ -109,7 +140,7 @@ impl Ground {
         ELSEWHERE.iter().find(|row| row.id == id && row.at == self)
     }
 
-    pub(crate) fn asks(self, id: &str) -> bool {
+    pub fn asks(self, id: &str) -> bool {
         !self.row(id).is_some_and(|row| matches!(row.instead, Instead::NotAsked))
     }
 
@@ -122,7 +153,7 @@ impl Ground {
 
     /// Whether the kernel there gives the filter's own answer to this call, with this word.
     pub(crate) fn answers_alike(self, call: &str, word: &str) -> bool {
-        SAME_WITHOUT_FILTER
+        ALIKE
             .iter()
             .any(|(at, name, answer)| *at == self && *name == call && *answer == word)
     }

@@ -18,6 +18,11 @@ const fn runc(id: &'static str, why: &'static str, instead: Instead) -> Elsewher
     Elsewhere { id, at, why, instead }
 }
 
+const fn guest(id: &'static str, why: &'static str, instead: Instead) -> Elsewhere {
+    let at = Ground::Guest;
+    Elsewhere { id, at, why, instead }
+}
+
 const fn answers(expect: &'static [Expect]) -> Instead {
     Instead::Answers { expect, breach: None }
 }
@@ -56,6 +61,15 @@ const OF_HOST: &str =
 const MEMORY: &str =
     "the host ends gVisor's kernel when the group's memory is used up; the neighbour and the host go on";
 const COUNTED: &str = "gVisor's kernel keeps it in its own memory, which the sandbox's group counts and bounds; the host's tables hold none";
+
+const OLD_LANDLOCK: &str = "Linux 6.1 has no Landlock that we can use. What it would keep shut besides is the guest's own; that being undumpable \
+                            alone is enough is asked by P02d, F22c and F22d";
+const OF_GUEST: &str =
+    "it looks at processes of the sandbox from outside, and there are none: only the machine's, asked by C01 and C03";
+const OWN_WATCH: &str =
+    "each sandbox has a kernel of its own: a neighbour's is never seen, so the control watches the own process";
+const MACHINE: &str =
+    "the host sees the machine and who keeps it: the daemons are in the guest's memory and go with it";
 
 pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor(
@@ -293,6 +307,63 @@ pub const ELSEWHERE: &[Elsewhere] = &[
             counted_bytes: 0,
         }),
     ),
+    guest(
+        "F15",
+        "a guest's agent has no capability that a context could keep: without the filter the kernel looks for the path before it refuses",
+        with_control(&[], &[("umount", "ENOENT"), ("chroot", "ENOENT")]),
+    ),
+    guest("F17", OWN_WATCH, Instead::Itself),
+    guest("F17b", OWN_WATCH, Instead::Itself),
+    guest(
+        "F19",
+        "scratch files of kernels before 6.6 have no such attributes at all; the filter refuses the call before that is asked",
+        with_control(&[], &[("set user.x", "ENOTSUP")]),
+    ),
+    guest("F22", OLD_LANDLOCK, Instead::NotAsked),
+    guest("F22b", OLD_LANDLOCK, Instead::NotAsked),
+    guest("P02b", OLD_LANDLOCK, Instead::NotAsked),
+    guest("P02c", OLD_LANDLOCK, Instead::NotAsked),
+    guest(
+        "P03",
+        "without Landlock PID 1 is of the same user: the sandbox's own agent, to whom the kernel gives no signal that it did not ask for \
+         (P04). No number of the host can be named",
+        answers(&[
+            e("kill 1", &["ok"]),
+            e("tgkill 1", &["ok"]),
+            e("tkill 1", &["ok"]),
+            e("queue 1", &["ok"]),
+            e("pidfd 1", &["ok"]),
+        ]),
+    ),
+    guest(
+        "P04",
+        "without Landlock they are sent; the kernel gives the first process of a namespace none that it did not ask for, and it goes on serving",
+        answers(&[e("signal *", &["ok"])]),
+    ),
+    guest(
+        "P07",
+        "a claim about what works, not about the wall: emulated interpreters start more slowly than its clock allows; the behaviour suite asks it of guests",
+        Instead::NotAsked,
+    ),
+    guest(
+        "P15",
+        "raw sockets ask for a capability, and a guest's agent has none that a context could keep",
+        with_control(&[], &[("family NETLINK", "ok"), ("netlink ROUTE", "ok")]),
+    ),
+    guest(
+        "P15b",
+        "the guest has no driver for sockets to its host, and no module can be loaded from inside",
+        with_control(&[], &[("stream", "not loaded")]),
+    ),
+    guest(
+        "P16b",
+        "contexts of one sandbox can meet, because there is no Landlock; two sandboxes cannot",
+        Instead::Itself,
+    ),
+    guest("P23b", OF_GUEST, Instead::NotAsked),
+    guest("Z17", OF_GUEST, Instead::NotAsked),
+    guest("C01", MACHINE, Instead::Itself),
+    guest("C03", MACHINE, Instead::Itself),
     runc(
         "P22",
         "runc maps a root, so without the filter the kernel knows the id 0 and asks for a capability",
@@ -310,8 +381,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
 ];
 
 /// Calls that are answered with the filter's own word where the filter is away: not by the host's kernel, but by the one that
-/// is there, or because a root is mapped. Each of their groups has other calls that do answer otherwise.
-pub(crate) const SAME_WITHOUT_FILTER: &[(Ground, &str, &str)] = &[
+/// is there, because a root is mapped, or because a guest's agent has no capability that a context could keep. Each of their groups has other calls that do answer otherwise.
+pub const ALIKE: &[(Ground, &str, &str)] = &[
     (Ground::Gvisor, "bpf", "EPERM"),
     (Ground::Gvisor, "io_uring_enter", "EPERM"),
     (Ground::Gvisor, "mount", "EPERM"),
@@ -361,6 +432,31 @@ pub(crate) const SAME_WITHOUT_FILTER: &[(Ground, &str, &str)] = &[
     (Ground::Gvisor, "setxattrat", "ENOSYS"),
     (Ground::Gvisor, "file_getattr", "ENOSYS"),
     (Ground::Gvisor, "memfd_secret", "ENOSYS"),
+    (Ground::Guest, "bpf", "EPERM"),
+    (Ground::Guest, "open_by_handle_at", "EPERM"),
+    (Ground::Guest, "fsmount", "EPERM"),
+    (Ground::Guest, "pivot_root", "EPERM"),
+    (Ground::Guest, "move_mount", "EPERM"),
+    (Ground::Guest, "fspick", "EPERM"),
+    (Ground::Guest, "fsopen", "EPERM"),
+    (Ground::Guest, "capbset_drop", "EPERM"),
+    (Ground::Guest, "set_securebits", "EPERM"),
+    (Ground::Guest, "sethostname", "EPERM"),
+    (Ground::Guest, "setdomainname", "EPERM"),
+    (Ground::Guest, "reboot", "EPERM"),
+    (Ground::Guest, "kexec_load", "EPERM"),
+    (Ground::Guest, "kexec_file_load", "EPERM"),
+    (Ground::Guest, "init_module", "EPERM"),
+    (Ground::Guest, "finit_module", "EPERM"),
+    (Ground::Guest, "delete_module", "EPERM"),
+    (Ground::Guest, "statmount", "ENOSYS"),
+    (Ground::Guest, "listmount", "ENOSYS"),
+    (Ground::Guest, "cachestat", "ENOSYS"),
+    (Ground::Guest, "mseal", "ENOSYS"),
+    (Ground::Guest, "lsm_list_modules", "ENOSYS"),
+    (Ground::Guest, "setxattrat", "ENOSYS"),
+    (Ground::Guest, "file_getattr", "ENOSYS"),
+    (Ground::Guest, "memfd_secret", "ENOSYS"),
     (Ground::Runc, "setuid", "EPERM"),
     (Ground::Runc, "setgid", "EPERM"),
     (Ground::Runc, "setreuid", "EPERM"),

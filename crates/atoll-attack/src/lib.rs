@@ -34,7 +34,7 @@ pub use call_table::{ROWS, Row, RowControl};
 pub use calls::Answers;
 pub use case::Case;
 pub use elsewhere::{Elsewhere, Ground, Instead};
-pub use elsewhere_table::ELSEWHERE;
+pub use elsewhere_table::{ALIKE, ELSEWHERE};
 pub use error::AttackError;
 pub use lab::Lab;
 pub use left::nothing_left;

@@ -7,6 +7,7 @@ use crate::here::Here;
 use crate::probe::{Expect, Facts};
 use crate::tries::{Progress, in_words};
 use crate::verdict::{Finding, Shown};
+use atoll_core::quantity::ProcessCount;
 use atoll_core::{Execution, Limits, Outcome};
 use atoll_engine::{Engine, Sandbox, Wall};
 use serde_json::Map;
@@ -76,7 +77,7 @@ pub async fn loads(
     let ground = bench.ground;
     let engine = bench.engine(&[]).await?;
     progress.next(&format!("{} loads behind their limits", wanted.len()));
-    let ran = all(&engine, &wanted, |engine, load| async move {
+    let ran = all(&engine, &wanted, ground, |engine, load| async move {
         behind_its_limit(&engine, load, ground).await
     })
     .await;
@@ -106,7 +107,7 @@ async fn controls(bench: &Bench, loads: &[&'static Load], progress: &dyn Progres
         match bench.engine(set).await {
             Ok(engine) => {
                 let ground = bench.ground;
-                let ran = all(&engine, &of_set, |engine, load| async move {
+                let ran = all(&engine, &of_set, ground, |engine, load| async move {
                     with_room(&engine, load, ground).await
                 })
                 .await;
@@ -123,13 +124,15 @@ async fn controls(bench: &Bench, loads: &[&'static Load], progress: &dyn Progres
 async fn all<T, F>(
     engine: &Arc<Engine>,
     loads: &[&'static Load],
+    ground: Ground,
     one: impl Fn(Arc<Engine>, &'static Load) -> F,
 ) -> Vec<(&'static Load, Result<T, String>)>
 where
     T: Send + 'static,
     F: Future<Output = Result<T, AttackError>> + Send + 'static,
 {
-    let (room, mut running) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
+    let room = Arc::new(Semaphore::new(ground.at_once(AT_ONCE)));
+    let mut running = JoinSet::new();
     for load in loads.iter().copied() {
         let (run, room) = (one(Arc::clone(engine), load), Arc::clone(&room));
         running.spawn(async move {
@@ -143,7 +146,7 @@ where
 async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Result<Ran, AttackError> {
     let mut neighbour = sandbox(engine).await?;
     python(&mut neighbour, "x = 41").await?;
-    let mut own = sandbox_with(engine, load.limits).await?;
+    let mut own = sandbox_with(engine, load.bounds(ground)).await?;
     let before = python(&mut own, "6*7").await?.usage.peak_memory_bytes;
     let mut ran = beside(&mut own, load, &mut neighbour).await?;
     ran.memory_before = before;
@@ -201,17 +204,36 @@ fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wr
 }
 
 async fn with_room(engine: &Engine, load: &Load, ground: Ground) -> Result<Facts, AttackError> {
-    let limits = match ground {
-        Ground::Gvisor => patient(load.control.limits),
-        Ground::Host | Ground::Runc => load.control.limits,
-    };
-    let mut own = sandbox_with(engine, limits).await?;
+    let mut own = sandbox_with(engine, load.room(ground)).await?;
     let execution = python(&mut own, &with_args(&Map::new(), load.code)).await;
     own.end().await?;
     facts_of(&execution?)
 }
 
 impl Load {
+    /// Where it must stop. An emulated processor gets the time to come so far, unless time is what stops it.
+    fn bounds(&self, ground: Ground) -> Limits {
+        let untimed = (self.limits.wall, self.limits.cpu_time) == (Limits::SMALL.wall, Limits::SMALL.cpu_time);
+        match ground {
+            Ground::Guest if untimed => patient(self.limits),
+            Ground::Host | Ground::Runc | Ground::Gvisor | Ground::Guest => self.limits,
+        }
+    }
+
+    /// Where it runs to its end. A guest always has groups: where they should be away, their numbers are raised.
+    fn room(&self, ground: Ground) -> Limits {
+        let limits = self.control.limits;
+        match ground {
+            Ground::Host | Ground::Runc => limits,
+            Ground::Guest if self.control.walls.contains(&Wall::Cgroups) => patient(Limits {
+                memory: Limits::SMALL.memory,
+                processes: ProcessCount::known(400),
+                ..limits
+            }),
+            Ground::Gvisor | Ground::Guest => patient(limits),
+        }
+    }
+
     fn judge(&self, ran: Result<Ran, String>, control: Result<Facts, String>, ground: Ground) -> Finding {
         let mut shown = Shown::default();
         let there = ground.load(self.id);

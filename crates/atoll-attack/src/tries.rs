@@ -1,4 +1,6 @@
 //! Makes the tries of probes of one piece of code: one engine per set of walls, a fresh sandbox per try.
+//!
+//! Where sandboxes are slow, two tries are made at once. What the host sees is then told of both: none may change anything.
 
 use crate::bench::{Bench, facts_in, facts_outside, python, sandbox};
 use crate::error::AttackError;
@@ -7,6 +9,8 @@ use crate::lab::Lab;
 use crate::probe::{Control, Facts, Probe, Tried};
 use crate::verdict::Finding;
 use atoll_engine::{Engine, Wall};
+use std::cell::RefCell;
+use std::vec::IntoIter;
 
 /// Hears of each try before it is made.
 pub trait Progress {
@@ -71,6 +75,13 @@ impl<'a> Slot<'a> {
             },
         }
     }
+
+    fn take(&mut self, done: Done) {
+        match done.part {
+            Part::Claim => (self.tried.claim, self.tried.changed) = (done.facts, done.changed),
+            Part::Control => self.tried.control = done.facts,
+        }
+    }
 }
 
 /// The sets of walls that are away for a claim or a control. The empty one comes first.
@@ -104,19 +115,111 @@ async fn tries_of_set(
             return Ok(());
         }
     };
-    warm_a_neighbour(&engine, lab).await?;
-    for slot in slots.iter_mut() {
-        if slot.probe.already_without == set {
-            progress.next(slot.probe.id);
-            claim(&engine, lab, slot).await;
+    // Its code is looked for behind whole walls.
+    if set.is_empty() {
+        warm_a_neighbour(&engine, lab).await?;
+    }
+    let turns = Turns {
+        engine: &engine,
+        lab,
+        here,
+        progress,
+        left: RefCell::new(tries(slots, set).into_iter()),
+    };
+    let done = match bench.ground.at_once(1) {
+        1 => turns.take().await,
+        _ => {
+            let (mut one, other) = tokio::join!(turns.take(), turns.take());
+            one.extend(other);
+            one
         }
-        if slot.probe.control.walls() == Some(set) {
-            progress.next(&format!("{} control", slot.probe.id));
-            slot.tried.control = control(&engine, lab, here, slot.probe).await;
+    };
+    engine.stop().await;
+    for done in done {
+        slots[done.at].take(done);
+    }
+    Ok(())
+}
+
+/// A claim or a control of the probe at this place.
+#[derive(Clone, Copy)]
+struct Try<'a> {
+    at: usize,
+    part: Part,
+    probe: &'a Probe,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Claim,
+    Control,
+}
+
+struct Done {
+    at: usize,
+    part: Part,
+    facts: Result<Facts, String>,
+    changed: Option<String>,
+}
+
+fn tries<'a>(slots: &[Slot<'a>], set: &[Wall]) -> Vec<Try<'a>> {
+    let mut all = Vec::new();
+    for (at, Slot { probe, .. }) in slots.iter().enumerate() {
+        let mut push = |part| all.push(Try { at, part, probe });
+        if probe.already_without == set {
+            push(Part::Claim);
+        }
+        if probe.control.walls() == Some(set) {
+            push(Part::Control);
         }
     }
-    engine.stop().await;
-    Ok(())
+    all
+}
+
+/// What is left to try in sandboxes of one engine.
+struct Turns<'a> {
+    engine: &'a Engine,
+    lab: &'a Lab,
+    here: Here,
+    progress: &'a dyn Progress,
+    left: RefCell<IntoIter<Try<'a>>>,
+}
+
+impl Turns<'_> {
+    /// One after the other until none is left.
+    async fn take(&self) -> Vec<Done> {
+        let mut done = Vec::new();
+        loop {
+            let next = self.left.borrow_mut().next();
+            let Some(next) = next else { return done };
+            done.push(self.make(next).await);
+        }
+    }
+
+    async fn make(&self, Try { at, part, probe }: Try<'_>) -> Done {
+        let (facts, changed) = match part {
+            Part::Claim => {
+                self.progress.next(probe.id);
+                self.claim(probe).await
+            }
+            Part::Control => {
+                self.progress.next(&format!("{} control", probe.id));
+                (control(self.engine, self.lab, self.here, probe).await, None)
+            }
+        };
+        Done {
+            at,
+            part,
+            facts,
+            changed,
+        }
+    }
+
+    async fn claim(&self, probe: &Probe) -> (Result<Facts, String>, Option<String>) {
+        let before = self.lab.look();
+        let facts = in_words(facts_in(self.engine, &self.lab.code(probe.code, &[])).await);
+        (facts, self.lab.changed(probe.oracle, &before))
+    }
 }
 
 fn without_engine(slots: &mut [Slot<'_>], set: &[Wall], error: &AttackError) {
@@ -129,12 +232,6 @@ fn without_engine(slots: &mut [Slot<'_>], set: &[Wall], error: &AttackError) {
             slot.tried.control = Err(why.clone());
         }
     }
-}
-
-async fn claim(engine: &Engine, lab: &Lab, slot: &mut Slot<'_>) {
-    let before = lab.look();
-    slot.tried.claim = in_words(facts_in(engine, &lab.code(slot.probe.code, &[])).await);
-    slot.tried.changed = lab.changed(slot.probe.oracle, &before);
 }
 
 async fn control(engine: &Engine, lab: &Lab, here: Here, probe: &Probe) -> Result<Facts, String> {

@@ -60,3 +60,6 @@ fn restrict(start: &Start) -> Result<RulesetStatus, RulesetError> {
     }
     Ok(created.restrict_self()?.ruleset)
 }
+
+#[cfg(test)]
+mod tests;

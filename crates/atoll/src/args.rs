@@ -201,7 +201,7 @@ pub(crate) struct DoctorArgs {
     /// breach, 1 for what could not be shown
     #[arg(long)]
     pub(crate) attack: bool,
-    /// The tier to attack: jail or container
+    /// The tier to attack: jail, container, gvisor or microvm
     #[arg(long, requires = "attack", default_value = "jail")]
     pub(crate) tier: String,
     /// The template to attack [default: python-data]

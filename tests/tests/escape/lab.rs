@@ -16,7 +16,7 @@ pub(crate) fn bench() -> Result<Bench> {
     Ok(Bench {
         config: EngineConfig {
             tier: Tier::Jail,
-            settings: TierSettings::default(),
+            settings: TierSettings::from_environment(),
             home: atoll_tests::home(),
             program: atoll_tests::binary(),
             warmth: Warmth::Cold,

@@ -25,3 +25,4 @@ mod protocol;
 mod registry;
 mod rootless;
 mod single;
+mod table;

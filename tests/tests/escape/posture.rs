@@ -88,6 +88,13 @@ async fn of_a_sandbox_under_gvisor_is_the_golden_one() -> Result<()> {
     shows(Tier::Gvisor, &[Wall::Seccomp], &WITHOUT_FILTER).await
 }
 
+/// The kernel is the one that `cargo xtask test` fetches: another one answers otherwise, and the file says which it was.
+#[tokio::test]
+async fn of_a_guest_is_the_golden_one() -> Result<()> {
+    is_golden(Tier::Microvm, &posture(Tier::Microvm, &[], false).await?)?;
+    shows(Tier::Microvm, &[Wall::Seccomp], &WITHOUT_FILTER).await
+}
+
 /// What is not there by itself is planted: the look finds it.
 #[tokio::test]
 async fn of_webassembly_is_the_golden_one() -> Result<()> {

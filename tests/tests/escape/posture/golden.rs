@@ -17,8 +17,9 @@ fn text(tier: Tier) -> Result<&'static str> {
         Tier::Jail => include_str!("../../../escape/posture-jail.json"),
         Tier::Container => include_str!("../../../escape/posture-container.json"),
         Tier::Gvisor => include_str!("../../../escape/posture-gvisor.json"),
+        Tier::Microvm => include_str!("../../../escape/posture-microvm.json"),
         Tier::Wasm => include_str!("../../../escape/posture-wasm.json"),
-        other => bail!("the tier {other} has no posture file"),
+        Tier::Auto => bail!("no sandbox has the tier {tier}"),
     })
 }
 

@@ -20,7 +20,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// So many saved guests stay: templates and sizes that are in use.
+/// So many saved guests stay, those that were used last: templates and sizes that are in use.
 const MOST_KEPT: usize = 6;
 
 /// What is known of a saved guest besides its bytes.
@@ -79,7 +79,14 @@ pub(super) fn load(place: &Path) -> Option<Saved> {
     let about: About = serde_json::from_slice(&about).ok()?;
     let ram = taken(&place.with_extension("ram"), "ram").ok()?;
     let state = taken(&place.with_extension("state"), "state").ok()?;
+    // What was used last stays longest. One whose time cannot be set goes earlier.
+    used(&place.with_extension("json")).ok();
     Some(Saved { ram, state, about })
+}
+
+fn used(about: &Path) -> io::Result<()> {
+    let file = std::fs::File::options().append(true).open(about)?;
+    file.set_modified(std::time::SystemTime::now())
 }
 
 /// The description comes last: without it there is nothing.
@@ -159,20 +166,45 @@ fn copy_data(from: &mut std::fs::File, to: &mut std::fs::File) -> io::Result<()>
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_saved_guest_comes_back_as_it_was_and_half_of_one_does_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("saved/one");
-        let ram = memory::empty("ram", 1 << 20).unwrap();
-        rustix::io::pwrite(&ram, b"here", 70_000).unwrap();
+    fn saved() -> Saved {
         let about = About {
             ready: serde_json::from_str(r#"{"talk":{"request":7,"stream":7},"contexts":[]}"#).unwrap(),
             limits: Limits::SMALL,
             kernel: "6.1".to_owned(),
         };
-        let state = memory::holding("state", b"state").unwrap();
-        let ready = about.ready.clone();
-        keep(&place, &Saved { ram, state, about }).unwrap();
+        Saved {
+            ram: memory::empty("ram", 1 << 20).unwrap(),
+            state: memory::holding("state", b"state").unwrap(),
+            about,
+        }
+    }
+
+    #[test]
+    fn what_was_used_last_stays_longest() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = |number: usize| dir.path().join(format!("saved/{number}"));
+        (0..MOST_KEPT).for_each(|number| keep(&place(number), &saved()).unwrap());
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        for number in 0..MOST_KEPT {
+            let about = std::fs::File::options()
+                .append(true)
+                .open(place(number).with_extension("json"));
+            about.unwrap().set_modified(long_ago).unwrap();
+        }
+        (1..MOST_KEPT).for_each(|number| drop(load(&place(number)).unwrap()));
+        keep(&place(MOST_KEPT), &saved()).unwrap();
+        assert!(load(&place(0)).is_none());
+        assert!((1..=MOST_KEPT).all(|number| load(&place(number)).is_some()));
+    }
+
+    #[test]
+    fn a_saved_guest_comes_back_as_it_was_and_half_of_one_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("saved/one");
+        let saved = saved();
+        rustix::io::pwrite(&saved.ram, b"here", 70_000).unwrap();
+        let ready = saved.about.ready.clone();
+        keep(&place, &saved).unwrap();
         assert!(fs::metadata(place.with_extension("ram")).unwrap().blocks() * 512 < 1 << 19);
         let back = load(&place).unwrap();
         let mut bytes = [0; 4];

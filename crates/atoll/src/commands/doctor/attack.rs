@@ -52,10 +52,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
 fn check_tier(name: &str) -> Result<Tier, Failure> {
     let tier: Tier = name.parse().map_err(|error| Failure::bad(&error))?;
     match tier {
-        Tier::Jail | Tier::Container | Tier::Gvisor => Ok(tier),
-        other => Err(Failure::no_wall(
-            format!("tier `{other}` cannot be attacked"),
-            "attack the tier jail, container or gvisor",
+        Tier::Jail | Tier::Container | Tier::Gvisor | Tier::Microvm => Ok(tier),
+        Tier::Wasm | Tier::Auto => Err(Failure::no_wall(
+            format!("tier `{tier}` cannot be attacked"),
+            "attack the tier jail, container, gvisor or microvm",
         )),
     }
 }
