@@ -35,7 +35,9 @@ impl Server {
         let made = first.output()?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         lend(home, &["microvm", "agent"])?;
-        let mut command = serve(home, &["--template", "python-min", "--pool-min", "0"]);
+        // None is prepared: each machine is that of a sandbox.
+        let none = ["--pool-min", "0", "--pool-max", "0"];
+        let mut command = serve(home, &[&["--template", "python-min"][..], &none].concat());
         let kernel = std::env::var_os("ATOLL_MICROVM_KERNEL").context("no kernel for guests")?;
         Self::spawn(home, command.env("ATOLL_MICROVM_KERNEL", kernel))
     }

@@ -16,7 +16,7 @@ fn roll_back(server: &Server, id: &str, snapshot: &str) -> Result<Answer> {
     )
 }
 
-fn rolled_back(server: &Server, id: &str, snapshot: &str) -> Result<Value> {
+pub(super) fn rolled_back(server: &Server, id: &str, snapshot: &str) -> Result<Value> {
     let answer = roll_back(server, id, snapshot)?;
     ensure!(answer.status == 200, "{}", answer.text());
     answer.json()

@@ -33,6 +33,7 @@ in_each_tier! {
     state::forks_go_on_from_where_a_sandbox_is_and_leave_nothing_on_disk,
     state::a_snapshot_waits_for_code_that_runs,
     state::a_copy_of_a_copy_goes_on,
+    state::it_goes_back_and_lies_on_disk_under_its_own_name,
     disk::a_damaged_snapshot_is_refused_and_a_whole_one_survives_the_server,
     words::e2bs_calls_do_the_same,
 }

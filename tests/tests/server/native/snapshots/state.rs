@@ -1,5 +1,7 @@
 //! What goes on in a copy.
 
+use super::super::pauses::turned;
+use super::super::rollback::rolled_back;
 use super::{Lab, of, prints, python, saved};
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -116,5 +118,22 @@ pub(super) fn a_copy_of_a_copy_goes_on(tier: &str) -> Result<()> {
     let shown = "import os\nprint(x + 1, y.count(b'a') - (8 << 20), os.path.exists('child'))";
     assert_eq!(python(&server, &grandchild, shown)?, "42 -1 True\n");
     assert_eq!(python(&server, &first, shown)?, "41 0 False\n");
+    Ok(())
+}
+
+pub(super) fn it_goes_back_and_lies_on_disk_under_its_own_name(tier: &str) -> Result<()> {
+    let lab = Lab::start(tier)?;
+    let id = of(&lab.server, tier)?;
+    let looks = "print(x, open('note').read())";
+    python(&lab.server, &id, "x = 41; open('note', 'w').write('kept')")?;
+    let snapshot = saved(&lab.server, &id)?;
+    python(&lab.server, &id, "x = 0; open('note', 'w').write('spoiled')")?;
+    rolled_back(&lab.server, &id, &snapshot)?;
+    assert_eq!(python(&lab.server, &id, looks)?, "41 kept\n");
+    let told = turned(&lab.server, &id, "pause")?;
+    assert_eq!((&told["state"], &told["paused_to"]), (&json!("paused"), &json!("disk")));
+    let lab = lab.start_again(tier)?;
+    turned(&lab.server, &id, "resume")?;
+    assert_eq!(python(&lab.server, &id, looks)?, "41 kept\n");
     Ok(())
 }
