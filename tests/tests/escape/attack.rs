@@ -224,7 +224,7 @@ fn a_place_that_cannot_be_written_to_is_told_before_anything_is_done() -> Result
         );
     }
     assert_eq!(std::fs::read_to_string(dir.path().join("there.md"))?, "mine");
-    let ran = run_command(attacking(dir.path(), "r.md").args(["--tier", "microvm"]))?;
+    let ran = run_command(attacking(dir.path(), "r.md").args(["--tier", "wasm"]))?;
     assert_eq!(ran.code, Some(5), "{ran:?}");
     Ok(())
 }

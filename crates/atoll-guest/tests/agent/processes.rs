@@ -199,7 +199,7 @@ fn a_terminal_is_resized_and_tells_whether_somebody_runs() {
     assert!(matches!(answer, Answer::Spawned { .. }), "{answer:?}");
     let mut terminal = File::from(fds.into_iter().nth(1).unwrap());
     let size = TerminalSize { columns: 99, rows: 30 };
-    let mut still = |client: &mut Client| {
+    let still = |client: &mut Client| {
         let request = client.ask(Ask::Resize { process, size });
         match client.answer(request).0 {
             Answer::Resized { still } => still,

@@ -153,6 +153,10 @@ mod tests {
         assert!(differing(&wanted, &there).is_empty());
         wanted[PAGE] = 2;
         wanted[2 * PAGE] = 2;
-        assert_eq!(differing(&wanted, &there), [PAGE..3 * PAGE]);
+        let differing = differing(&wanted, &there);
+        assert!(
+            matches!(&differing[..], [run] if *run == (PAGE..3 * PAGE)),
+            "{differing:?}"
+        );
     }
 }

@@ -27,17 +27,15 @@ pub(super) fn report(home: &Path) -> TierReport {
 fn component(home: &Path) -> LayerReport {
     let (available, detail) = match atoll_wasm::component::open(home) {
         Ok(checked) => (true, format!("Python is built, and checked: sha256:{}", checked.digest)),
-        Err(error) => (
-            false,
-            format!("{error}; the first run builds it, which takes half a minute"),
-        ),
+        Err(error) => (false, error.to_string()),
     };
+    let build = "the first run builds it, which takes half a minute: `atoll run --tier wasm -c 1`";
     LayerReport {
         name: "component".to_owned(),
         available,
         required: false,
         detail,
-        fix: None,
+        fix: (!available).then(|| build.to_owned()),
     }
 }
 
