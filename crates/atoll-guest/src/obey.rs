@@ -6,7 +6,7 @@ use crate::files::{self, Listing, Removal, resolve};
 use crate::left::Left;
 use crate::process::{Processes, Spawn};
 use crate::refused::Refused;
-use atoll_core::wire::agent::{Answer, Ask, Entry, ListBound, Refusal};
+use atoll_core::wire::agent::{Answer, Ask, Entry, ListBound, Refusal, TerminalSize};
 use atoll_jail::channel::ChannelError;
 use nix::sys::signal::Signal;
 use rustix::fd::OwnedFd;
@@ -37,10 +37,7 @@ impl Agent {
                 self.processes.interrupt(process, again);
                 self.outbox.tell(request, Answer::Done)
             }
-            Ask::Resize { process, size } => {
-                let resized = self.processes.resize(process, size);
-                self.outbox.tell(request, resized.unwrap_or_else(Refused::into_answer))
-            }
+            Ask::Resize { process, size } => self.resize(request, process, size),
             Ask::KillAll => {
                 Processes::signal_all(Signal::SIGKILL);
                 Ok(())
@@ -145,6 +142,11 @@ impl Agent {
             .and_then(|path| Listing::start(request, &path, depth, most))
             .and_then(|listing| listing.go_on_after(&self.ground, after));
         self.or_refuse(request, listing, |agent, listing| agent.listings.push(listing))
+    }
+
+    fn resize(&mut self, request: u32, process: u32, size: TerminalSize) -> Result<(), ChannelError> {
+        let resized = self.processes.resize(process, size);
+        self.outbox.tell(request, resized.unwrap_or_else(Refused::into_answer))
     }
 
     fn remove(&mut self, request: u32, path: &str) -> Result<(), ChannelError> {
