@@ -399,10 +399,11 @@ impl Session {
         self.end_by(&Actor::system(), reason);
     }
 
-    /// Ends the sandbox for somebody who asked. The first reason stays.
-    pub fn end_by(&self, actor: &Actor, reason: EndReason) {
+    /// Ends the sandbox for somebody who asked. The first reason stays; `false` if it was not this one.
+    pub fn end_by(&self, actor: &Actor, reason: EndReason) -> bool {
         let mut life = lock(&self.life);
-        if let Ok(state) = state::step(life.state, Act::End, life.reason) {
+        let ends = state::step(life.state, Act::End, life.reason);
+        if let Ok(state) = ends {
             life.state = state;
             life.reason = reason;
             life.ended_by = actor.clone();
@@ -411,6 +412,7 @@ impl Session {
             self.events.add(Happening::Ended { reason });
             self.changed.notify_one();
         }
+        ends.is_ok()
     }
 
     /// Keeps a place for as long as anything of the sandbox is there.

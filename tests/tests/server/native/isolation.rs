@@ -19,6 +19,7 @@ fn body(route: &Route) -> Option<String> {
         ("POST", "extend") => json!({"ms": 60_000}),
         ("POST", "contexts" | "snapshots") => json!({}),
         ("POST", "fork") => json!({"count": 1}),
+        ("POST", "rollback") => json!({"snapshot": "snpaaaaaaaaaaaaaaaaaaaaaaaaaa"}),
         ("POST", "move") => json!({"from": "a", "to": "b"}),
         ("POST", "directory") => json!({"path": "a"}),
         ("POST", "timeout") => json!({"timeout": 10}),

@@ -120,7 +120,7 @@ fn what_is_no_snapshot_of_it_is_refused_and_it_goes_on() -> Result<()> {
         "{}",
         answer.text()
     );
-    assert_eq!(refused(answer)?, (501, json!("not_supported")));
+    assert_eq!(refused(answer)?, (409, json!("not_in_tier")));
     // One that is damaged costs nothing.
     assert_eq!(
         server

@@ -169,8 +169,11 @@ pub(super) async fn kill(
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiError> {
     let session = state.e2b.own(&caller, &name)?;
-    session.end_by(&caller.actor(), EndReason::KilledByTenant);
-    session.gone().await;
+    // Of several at once, one has ended it.
+    match session.end_by(&caller.actor(), EndReason::KilledByTenant) {
+        true => session.gone().await,
+        false => return Err(no_sandbox(&name)),
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 
