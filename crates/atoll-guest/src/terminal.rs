@@ -2,9 +2,8 @@
 
 use atoll_core::wire::agent::TerminalSize;
 use rustix::fd::OwnedFd;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let outside = openpt(flags)?;
     unlockpt(&outside)?;
-    let inside = other_end(&outside, flags)?;
+    let inside = ioctl_tiocgptpeer(&outside, flags)?;
     let mut modes = tcgetattr(&inside)?;
     // Erase takes away a whole character, not a byte of it.
     modes.input_modes |= InputModes::IUTF8;
@@ -28,18 +27,6 @@ pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
     let copy = || inside.try_clone().map_err(|_| Errno::MFILE);
     let inside = vec![copy()?, copy()?, copy()?];
     Ok(Pair { outside, inside })
-}
-
-/// By its name where the kernel gives it no other way, as gVisor's does.
-fn other_end(outside: &OwnedFd, flags: OpenptFlags) -> Result<OwnedFd, Errno> {
-    match ioctl_tiocgptpeer(outside, flags) {
-        Err(Errno::NOTTY) => {
-            let name = ptsname(outside, Vec::new())?;
-            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-            rustix::fs::open(name, flags, Mode::empty())
-        }
-        opened => opened,
-    }
 }
 
 /// Who uses the terminal is told, if the size is another than before.

@@ -2,16 +2,17 @@
 
 use anyhow::{Context, Result, ensure};
 use atoll_core::wire::agent::TerminalSize;
-use atoll_engine::{CommandEvent, CommandSpec, Engine, Walls};
-use atoll_tests::{gvisor_engine, microvm_engine, sandbox, stop};
-use std::sync::Arc;
+use atoll_engine::{CommandEvent, CommandSpec};
+use atoll_tests::{microvm_engine, sandbox, stop};
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Emulated guests are slow, and the first one boots.
 const BOUND: Duration = Duration::from_secs(300);
 
-async fn resizes(engine: Arc<Engine>) -> Result<()> {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_of_a_guest_is_resized() -> Result<()> {
+    let engine = microvm_engine("python-min").await?;
     let one = sandbox(&engine).await?;
     let spec = CommandSpec {
         argv: ["/bin/bash", "-c", "read line; stty size"].map(str::to_owned).to_vec(),
@@ -33,14 +34,4 @@ async fn resizes(engine: Arc<Engine>) -> Result<()> {
     assert!(!command.resize(size).await, "it has ended");
     one.end().await?;
     stop(engine).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_under_gvisor_is_resized() -> Result<()> {
-    resizes(gvisor_engine("python-min", Walls::default()).await?).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_of_a_guest_is_resized() -> Result<()> {
-    resizes(microvm_engine("python-min").await?).await
 }
