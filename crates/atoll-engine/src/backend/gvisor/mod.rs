@@ -7,6 +7,7 @@
 mod inside;
 mod runsc;
 mod saved;
+mod stored;
 mod wall;
 
 use super::context::Context;

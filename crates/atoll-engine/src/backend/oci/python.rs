@@ -6,6 +6,9 @@ use crate::backend::{BareSandbox, TierError};
 use crate::template::Template;
 use std::collections::BTreeMap;
 
+/// The last of warming: what is there is never looked through again, so memory that copies share stays shared.
+const SETTLED: &str = "import gc\ngc.collect()\ngc.freeze()";
+
 /// How a template's Python is started where nothing can be forked into a sandbox.
 #[derive(Clone, Debug)]
 pub(crate) struct PythonStart {
@@ -22,7 +25,8 @@ impl PythonStart {
             .iter()
             .map(|module| format!("import {module}\n"))
             .collect();
-        let warming = std::iter::once(imports).chain(template.warmup.clone());
+        let warming = [imports].into_iter().chain(template.warmup.clone());
+        let warming = warming.chain([SETTLED.to_owned()]);
         Self {
             argv: argv.map(str::to_owned).to_vec(),
             warming: warming.filter(|_| warm).collect(),
