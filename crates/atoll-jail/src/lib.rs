@@ -40,3 +40,7 @@ pub use walls::NoWall;
 
 /// The library that a zygote loads, built by `build.rs`.
 pub const ZYGOTE_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatoll_zygote.so"));
+/// The library that programs under gVisor load, likewise.
+pub const GVISOR_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatoll_gvisor.so"));
+pub use oci::bundle::AGENT;
+pub use oci::workshop::{PRELOAD, PRELOADED};

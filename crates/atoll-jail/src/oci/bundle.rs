@@ -19,7 +19,7 @@ pub(crate) const INPUTS: &str = "/tmp/input";
 pub(crate) const SCRATCH: &str = "/tmp/scratch";
 pub(crate) const PLACES: &str = "/tmp/places";
 /// Where the container has the agent.
-pub(crate) const AGENT: &str = "/run/agent";
+pub const AGENT: &str = "/run/agent";
 
 const NAMESPACES: [&str; 7] = ["user", "pid", "mount", "network", "ipc", "uts", "cgroup"];
 const CAPABILITY_SETS: [&str; 5] = ["bounding", "effective", "inheritable", "permitted", "ambient"];

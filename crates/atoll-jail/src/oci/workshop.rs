@@ -61,6 +61,19 @@ fn directory(at: &str) -> Part {
     Part::Mount { at, directory }
 }
 
+/// In the directory of the agent's libraries: the list of libraries that every program loads, and the one on it.
+pub const PRELOAD: &str = "ld.so.preload";
+pub const PRELOADED: &str = "libatoll_gvisor.so";
+
+/// Under gVisor the C library of the host's programs gets its list. A root of the template's own is left as it is.
+pub(crate) fn preload(kind: RuntimeKind, own_root: bool) -> Option<Part> {
+    let link = || Part::Link {
+        at: format!("/etc/{PRELOAD}"),
+        to: format!("{AGENT}/{PRELOAD}"),
+    };
+    (kind == RuntimeKind::Runsc && !own_root).then(link)
+}
+
 /// Makes it this process's root, with the template's root in it.
 pub(crate) fn build(
     kind: RuntimeKind,

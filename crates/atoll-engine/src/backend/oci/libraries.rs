@@ -4,6 +4,7 @@
 //! what the host runs it with.
 
 use crate::backend::TierError;
+use atoll_jail::{AGENT, GVISOR_LIBRARY, PRELOAD, PRELOADED};
 use fs_err as fs;
 use sha2::{Digest, Sha256};
 use std::io;
@@ -77,6 +78,7 @@ fn read(text: &str) -> Vec<Library> {
 
 fn name_of(libraries: &[Library]) -> io::Result<String> {
     let mut hash = Sha256::new();
+    hash.update(GVISOR_LIBRARY);
     for library in libraries {
         let meta = fs::metadata(library.source())?;
         let facts = (library.place(), meta.len(), meta.mtime(), meta.mtime_nsec());
@@ -96,6 +98,9 @@ fn copy(libraries: &[Library], dir: &Path) -> io::Result<()> {
     }
     // Where the binary itself is shown.
     fs::write(unfinished.join("atoll"), "")?;
+    // What programs under gVisor load besides.
+    fs::write(unfinished.join(PRELOADED), GVISOR_LIBRARY)?;
+    fs::write(unfinished.join(PRELOAD), format!("{AGENT}/{PRELOADED}\n"))?;
     match fs::rename(&unfinished, dir) {
         Err(_) if dir.exists() => fs::remove_dir_all(&unfinished),
         renamed => renamed,
