@@ -46,6 +46,18 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
         .or_else(|| of_network(ended))
 }
 
+/// What WebAssembly does not have, whatever the limits are.
+pub(crate) fn of_wasm(ended: &Ended) -> Option<Hint> {
+    let error = ended.error.as_ref()?;
+    let refused = match error.name.as_str() {
+        "ModuleNotFoundError" => "a package: this tier has Python's own modules only",
+        _ if error.value.contains("can't start new thread") => "a thread",
+        _ => return None,
+    };
+    let instead = "use the tier `jail`, or `auto`, which finds out by itself";
+    Some(hint(refused, "tier: wasm", instead))
+}
+
 /// How often the kernel has refused a sandbox something so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {

@@ -18,4 +18,5 @@ mod usage;
 mod watch;
 
 pub use agent::main;
+pub use files::remove_tree;
 pub use kernel::{BASH_DRIVER, KERNEL_FILES, NODE_FILES, bash_environment};

@@ -65,7 +65,7 @@ impl Agent {
         let component = load::load(&engine, component)?;
         let memory = Arc::new(Memory::default());
         memory.set_limit(start.limits.memory.get());
-        let room = Room::new(Files::open(&start.files)?, &start.limits);
+        let room = Room::new(Files::open(&start.files)?, &start.limits)?;
         let ground = Ground {
             room: Arc::clone(&room),
             component: host::linker(&engine)?.instantiate_pre(&component)?,

@@ -1,19 +1,26 @@
 //! The room for files of a sandbox. The kernel bounds one file; all together are looked at while code runs, and when they are
-//! too many bytes, no file grows any more. There is a moment between, in which code can be ahead.
+//! too many bytes, no file grows any more. There is a moment between, in which code can be ahead. Files without a name count
+//! for as long as they are open.
 
 use crate::files::Files;
 use crate::start::PLACES;
 use crate::walk::{self, Size};
 use atoll_core::Limits;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fstat, statat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const LOOK: Duration = Duration::from_millis(50);
+/// For names of open files, read at once.
+const SPACE: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Room {
     files: Files,
+    /// The list of this process's open files.
+    open: OwnedFd,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -26,16 +33,19 @@ struct State {
 }
 
 impl Room {
-    pub(crate) fn new(files: Files, limits: &Limits) -> Arc<Self> {
+    pub(crate) fn new(files: Files, limits: &Limits) -> rustix::io::Result<Arc<Self>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
         let state = Mutex::new(State {
             busy: 0,
             most: most(limits),
         });
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             files,
+            open,
             state,
             changed: Condvar::new(),
-        })
+        }))
     }
 
     pub(crate) fn set_limits(&self, limits: &Limits) {
@@ -64,15 +74,23 @@ impl Room {
         }
     }
 
+    /// All of it, if it cannot be looked at.
     fn used(&self) -> Size {
-        let mut used = Size::default();
+        let everything = Size {
+            bytes: u64::MAX,
+            inodes: u64::MAX,
+        };
+        self.counted().unwrap_or(everything)
+    }
+
+    fn counted(&self) -> Option<Size> {
+        let (mut sum, mut disk) = (Size::default(), 0);
         for place in PLACES.iter().filter(|place| place.writable) {
-            let located = self.files.locate(place.inside);
-            if let Some(dir) = located.ok().and_then(|at| walk::open_dir(at.dir, ".").ok()) {
-                walk::size(&dir, &mut used);
-            }
+            let dir = walk::open_dir(self.files.locate(place.inside).ok()?.dir, ".").ok()?;
+            disk = fstat(&dir).ok()?.st_dev;
+            sum = sum.and(walk::size(&dir)?);
         }
-        used
+        Some(sum.and(unnamed(&self.open, disk)?))
     }
 
     /// Looks for as long as the process lives. `over` is called when there are more files than allowed.
@@ -103,6 +121,22 @@ impl Room {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Files of this disk that have no name any more and are still open.
+fn unnamed(open: &OwnedFd, disk: u64) -> Option<Size> {
+    rustix::fs::seek(open, rustix::fs::SeekFrom::Start(0)).ok()?;
+    let mut space = Vec::with_capacity(SPACE);
+    let mut listed = RawDir::new(open, space.spare_capacity_mut());
+    let mut sum = Size::default();
+    while let Some(entry) = listed.next() {
+        let stat = statat(open, entry.ok()?.file_name(), AtFlags::empty());
+        if let Some(stat) = stat.ok().filter(|stat| stat.st_dev == disk && stat.st_nlink == 0) {
+            sum.bytes += walk::on_disk(&stat);
+            sum.inodes += 1;
+        }
+    }
+    Some(sum)
 }
 
 fn most(limits: &Limits) -> Size {

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 /// More entries of one directory are not looked at.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 32;
+/// What lies deeper is not counted, but too much.
+const DEEPEST: usize = 256;
 /// Names that are told of files that are left.
 const MAX_NAMES: usize = 10;
 /// Entries that fit a message in any case.
@@ -21,6 +23,15 @@ const ENTRIES_AT_ONCE: usize = 16;
 pub(crate) struct Size {
     pub(crate) bytes: u64,
     pub(crate) inodes: u64,
+}
+
+impl Size {
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            inodes: self.inodes.saturating_add(other.inodes),
+        }
+    }
 }
 
 struct Found {
@@ -193,16 +204,33 @@ fn count_left(dir: &OwnedFd, path: &str, depth: usize, tell: &mut dyn FnMut(Stri
     }
 }
 
-/// What is below takes up, as the disk counts it.
-pub(crate) fn size(dir: &OwnedFd, sum: &mut Size) {
-    for found in entries(dir).unwrap_or_default() {
+/// What is below takes up, as the disk counts it, uploads included. What cannot be looked at is too much: it is too deep, or
+/// has too many entries. What goes away meanwhile is nothing.
+pub(crate) fn size(dir: &OwnedFd) -> Option<Size> {
+    let mut sum = Size::default();
+    add_below(dir, &mut sum, 0)?;
+    Some(sum)
+}
+
+fn add_below(dir: &OwnedFd, sum: &mut Size, depth: usize) -> Option<()> {
+    let names = names(dir).ok().filter(|names| names.len() < MAX_ENTRIES)?;
+    for found in names.into_iter().filter_map(|name| found(dir, name)) {
         sum.inodes += 1;
-        sum.bytes += u64::try_from(found.stat.st_blocks).unwrap_or(0) * 512;
-        let inner = found.is_dir().then(|| open_dir(dir, &found.name)).and_then(Result::ok);
-        if let Some(inner) = inner {
-            size(&inner, sum);
+        sum.bytes += on_disk(&found.stat);
+        if !found.is_dir() {
+            continue;
+        }
+        match open_dir(dir, &found.name) {
+            Ok(inner) if depth < DEEPEST => add_below(&inner, sum, depth + 1)?,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Ok(_) | Err(_) => return None,
         }
     }
+    Some(())
+}
+
+pub(crate) fn on_disk(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
 }
 
 pub(crate) fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
@@ -211,18 +239,25 @@ pub(crate) fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd
 
 /// In lexical order. Names that are not UTF-8 cannot be addressed, and WebAssembly cannot make them.
 fn entries(dir: &OwnedFd) -> rustix::io::Result<Vec<Found>> {
+    let mut names = names(dir)?;
+    names.retain(|name| !is_hidden(name));
+    names.sort();
+    Ok(names.into_iter().filter_map(|name| found(dir, name)).collect())
+}
+
+fn names(dir: &OwnedFd) -> rustix::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)?.take(MAX_ENTRIES) {
         let entry = entry?;
         names.extend(entry.file_name().to_str().ok().map(str::to_owned));
     }
-    names.retain(|name| name != "." && name != ".." && !is_hidden(name));
-    names.sort();
-    let found = |name: String| {
-        let stat = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(Found { name, stat })
-    };
-    Ok(names.into_iter().filter_map(found).collect())
+    names.retain(|name| name != "." && name != "..");
+    Ok(names)
+}
+
+fn found(dir: &OwnedFd, name: String) -> Option<Found> {
+    let stat = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(Found { name, stat })
 }
 
 /// An upload that is not committed.

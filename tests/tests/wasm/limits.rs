@@ -67,3 +67,45 @@ async fn a_flood_of_text_is_cut() -> Result<()> {
     engine.stop().await;
     Ok(())
 }
+
+/// Writes pieces of 30 MiB below `dir`, and tells how many before there was no room. `after` is done with each open file.
+fn pieces(dir: &str, after: &str) -> String {
+    format!(
+        "import os, time\nos.makedirs({dir:?}, exist_ok=True)\nkept, count = [], 0\ntry:\n    while count < 20:\n        \
+         name = {dir:?} + f'/{{count}}'\n        file = open(name, 'wb')\n        kept.append(file)\n        {after}\n        \
+         file.write(bytes(30 << 20))\n        file.flush()\n        count += 1\n        time.sleep(0.3)\n\
+         except OSError:\n    pass\nprint(count)"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_count_together_whatever_their_names_are() -> Result<()> {
+    let engine = engine().await?;
+    for code in [
+        pieces("/tmp/plain", "pass"),
+        pieces("/tmp/.atoll-upload-0", "pass"),
+        pieces("/tmp/gone", "os.unlink(name)"),
+    ] {
+        let mut one = sandbox_with(&engine, Limits::SMALL).await?;
+        let ended = python(&mut one, &code).await?;
+        let count: u32 = ended.stdout.trim().parse()?;
+        // 100 MiB are three pieces; a look comes between any two.
+        assert!((3..=5).contains(&count), "{code}: {ended:?}");
+        one.end().await?;
+    }
+    engine.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_makes_trees_that_cannot_be_looked_at_is_ended_and_nothing_is_left() -> Result<()> {
+    let engine = engine().await?;
+    let mut one = sandbox_with(&engine, Limits::SMALL).await?;
+    let deep = "import os, time\nos.chdir('/tmp')\nfor _ in range(3):\n    path = '/tmp/' + '/'.join(['d'] * 600)\n    \
+                os.makedirs(path, exist_ok=True)\ntime.sleep(30)";
+    let ended = python(&mut one, deep).await?;
+    assert_eq!(ended.outcome, Outcome::Killed, "{ended:?}");
+    one.end().await?;
+    engine.stop().await;
+    Ok(())
+}

@@ -11,6 +11,7 @@ mod metadata;
 mod open;
 mod place;
 mod remove;
+pub use remove::remove_tree;
 mod upload;
 mod writing;
 

@@ -41,6 +41,30 @@ enum Fate {
     Full(OwnedFd),
 }
 
+/// Removes a tree of whoever made it, at once: with few descriptors and no recursion, however deep it is.
+pub fn remove_tree(path: &Path) -> std::io::Result<()> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    let above = match rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
+    let Fate::Full(dir) = remove_one(&above, Path::new(name))? else {
+        return Ok(());
+    };
+    let mut removal = Removal {
+        request: 0,
+        path: String::new(),
+        above,
+        levels: Vec::new(),
+        moved_up: 0,
+    };
+    removal.push(name.to_owned(), dir)?;
+    while !removal.one_call()? {}
+    Ok(())
+}
+
 impl Removal {
     /// Removes at once what is no directory; `None` when nothing is left to do.
     pub(crate) fn start(request: u32, path: &str) -> Result<Option<Self>, Refused> {

@@ -2,6 +2,7 @@
 
 use crate::backend::OpenInput;
 use atoll_core::SandboxId;
+use atoll_guest::remove_tree;
 use atoll_wasm::start::PLACES;
 use fs_err as fs;
 use rustix::fs::{FlockOperation, flock};
@@ -77,8 +78,16 @@ fn sweep(dir: &Path) {
         return;
     };
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        fs::remove_dir_all(dir).ok();
+        remove(dir).ok();
     }
+}
+
+/// The lock goes last: what could not be removed is found by the next sweep. Code may have made trees of any depth.
+fn remove(dir: &Path) -> io::Result<()> {
+    for place in PLACES {
+        remove_tree(&dir.join(place.name))?;
+    }
+    remove_tree(dir)
 }
 
 impl Dir {
@@ -99,7 +108,7 @@ impl Dir {
 
 impl Dir {
     pub(super) fn remove(&self) {
-        fs::remove_dir_all(&self.path).ok();
+        remove(&self.path).ok();
     }
 }
 
@@ -126,6 +135,26 @@ mod tests {
         flock(_lock, FlockOperation::Unlock).unwrap();
         Dirs::open(home.path()).unwrap();
         assert!(living.path.exists());
+        assert!(!path.exists());
+    }
+
+    /// One inside of the other, deeper than a path can be long, and more than a process can have open.
+    #[test]
+    fn a_tree_of_any_depth_goes() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dirs::open(home.path())
+            .unwrap()
+            .make(&SandboxId::from_random([4; 16]))
+            .unwrap();
+        let tmp = dir.path.join("tmp");
+        fs::create_dir(tmp.join("0")).unwrap();
+        for turn in 1..=20 {
+            let chain = tmp.join(turn.to_string()).join("d/".repeat(1000));
+            fs::create_dir_all(&chain).unwrap();
+            fs::rename(tmp.join((turn - 1).to_string()), chain.join("e")).unwrap();
+        }
+        let path = dir.path.clone();
+        drop(dir);
         assert!(!path.exists());
     }
 
