@@ -5,6 +5,7 @@ use crate::contexts::Contexts;
 use crate::door::{Audit, Door, Sandbox};
 use crate::environment::with_secrets;
 use crate::input::prepare_inputs;
+use crate::routing::Guests;
 use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::snapshot::{SavedState, Snapshot, SnapshotError};
 use crate::spool::Spool;
@@ -82,6 +83,7 @@ pub struct Engine {
     pub(crate) digest: String,
     pub(crate) spool: Spool,
     pub(crate) audit: Audit,
+    pub(crate) guests: Arc<Guests>,
 }
 
 impl Engine {
@@ -98,6 +100,7 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let template = template.into();
         let (spool, audit) = (Spool::open(&config.home), config.audit.clone());
+        let guests = Arc::new(Guests::of(&config));
         let opened = backend::open(config, template.as_ref(), rotation).await?;
         Ok(Self {
             backend: opened.backend,
@@ -106,6 +109,7 @@ impl Engine {
             template,
             spool,
             audit,
+            guests,
         })
     }
 

@@ -7,8 +7,8 @@ mod command;
 
 pub use approver::{Answer, Approver, Asking, Held, InputFact, Question};
 pub(crate) use approver::{Asked, Settled};
-pub(crate) use command::judge_command;
 pub use command::{PassedCommand, RefusedCommand};
+pub(crate) use command::{judge_command, seen};
 
 use crate::code_policy::{Review, SyntaxFault, review};
 use crate::policy::Policy;

@@ -42,7 +42,7 @@ pub use atoll_guard::redact::{Secrets, SecretsError};
 pub use atoll_jail::plan::{HostFacts, Layer, Rotation, RuntimeKind, Wall, Walls};
 #[cfg(feature = "wasm")]
 pub use backend::prepare_wasm;
-pub use backend::{MicrovmHost, TierError, TierSettings, microvm_host, missing_tiers, tier_programs};
+pub use backend::{MicrovmHost, TierError, TierSettings, look, microvm_host, missing_tiers, tier_programs};
 pub use contexts::ContextInfo;
 pub use control::Control;
 pub use door::{Audit, Door, Sandbox, Ticket, Upload, Visit};

@@ -87,7 +87,7 @@ impl Node {
             past: Past::new(config.remember),
             snapshots: Arc::new(Snapshots::open(&config.home)),
             room: Arc::new(Semaphore::new(room)),
-            missing: missing_tiers(&config.tiers),
+            missing: missing_tiers(&config.tiers, |_| true),
             emulated: OnceLock::new(),
             building: watch::Sender::new(0),
             config,
@@ -102,8 +102,7 @@ impl Node {
     /// Why guests of virtual machines run in software here, if they do.
     pub fn emulated(&self) -> Option<String> {
         let look = || {
-            let settings = TierSettings::from_environment();
-            let kernel = settings.microvm_kernel.as_deref();
+            let kernel = self.config.tiers.microvm_kernel.as_deref();
             let host = microvm_host(&self.config.home, &self.config.program, kernel);
             host.ok().and_then(|host| host.emulated)
         };

@@ -1,6 +1,10 @@
 //! In which tier code runs: a pure function of what was asked for, what the code needs, what the policy demands and what the
 //! host can build. It starts nothing and asks nobody.
 
+mod live;
+
+pub(crate) use live::{Guests, Seen, refusal_in};
+
 use crate::code_policy::Needs;
 use crate::gate::Refusal;
 use atoll_core::execution::{CodeError, Hint};
@@ -79,16 +83,22 @@ fn usual(facts: &Facts<'_>) -> Result<Chosen, NoTier> {
     })
 }
 
+/// Whether it makes a difference that this host has the tier: the jail can always be tried, so what is above it counts only
+/// where it is named or demanded.
+pub fn counts(tier: Tier, asked: Option<Tier>, floor: Option<&Floor>) -> bool {
+    let demanded = floor.is_some_and(|floor| floor.tier > Tier::Jail && tier >= floor.tier);
+    tier == Tier::Wasm || asked == Some(tier) || demanded
+}
+
 /// What is missing for this code. A guest that runs in software works and keeps nobody in: who demands more than the jail does
-/// not get it, and neither does who lets us choose. Who names it, and is free to, gets it.
+/// not get it. Who names it, and is free to, gets it.
 pub fn missing_for(
-    asked: Option<Tier>,
     floor: Option<&Floor>,
     missing: &BTreeMap<Tier, String>,
     emulated: impl FnOnce() -> Option<String>,
 ) -> BTreeMap<Tier, String> {
     let mut missing = missing.clone();
-    let demands = floor.is_some_and(|floor| floor.tier > Tier::Jail) || asked == Some(Tier::Auto);
+    let demands = floor.is_some_and(|floor| floor.tier > Tier::Jail);
     if demands && !missing.contains_key(&Tier::Microvm) {
         let why = emulated().map(|why| format!("its guests run in software here, which is no wall: {why}"));
         missing.extend(why.map(|why| (Tier::Microvm, why)));

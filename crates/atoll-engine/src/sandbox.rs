@@ -16,6 +16,7 @@ use crate::inside::{CommandSpec, Commands};
 use crate::lost;
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
+use crate::routing::{Guests, Seen};
 use crate::share::Room;
 use crate::snapshot::{SavedSlot, SavedState, SnapshotError};
 use crate::template::Programs;
@@ -79,6 +80,8 @@ pub(crate) struct Walled {
     contexts: Contexts,
     once: bool,
     policy: Arc<Policy>,
+    /// Whether its tier is the wall that the policy demands.
+    guests: Arc<Guests>,
     pub(crate) approver: Option<Arc<dyn Approver>>,
     /// Names of the files in `/data/input`.
     inputs: Vec<String>,
@@ -195,6 +198,7 @@ impl Walled {
             contexts: Contexts::new(python),
             once: spec.once,
             policy: spec.policy.unwrap_or_else(Policy::standard),
+            guests: Arc::clone(&engine.guests),
             approver: spec.approver,
             input_digests: watch::Sender::default(),
             inputs: spec.inputs.into_iter().map(|input| input.name).collect(),
@@ -368,6 +372,7 @@ impl Walled {
     /// Whether the policy, or somebody whom it asks, lets a command start.
     pub(crate) async fn pass_command(&self, by: &Actor, spec: &CommandSpec) -> Result<PassedCommand, EngineError> {
         let (script, mut judged) = gate::judge_command(spec, &self.policy).await;
+        judged.keep_floor(&self.policy, gate::seen(spec), (self.tier(), &self.guests));
         self.hides().iter().for_each(|hides| judged.hide(hides));
         let asked = Asked {
             by,
@@ -423,6 +428,7 @@ impl Walled {
         if approved {
             judged.decision = Decision::Run;
         }
+        judged.keep_floor(&policy, Seen::Whole, (self.tier(), &self.guests));
         self.hides().iter().for_each(|hides| judged.hide(hides));
         let asked = Asked {
             by,
@@ -476,7 +482,9 @@ impl Walled {
         layers: Map<String, Value>,
         (findings, policy): (Vec<Finding>, String),
     ) -> Execution {
-        let hint = crate::hint::of(&ended, limits, &self.inputs);
+        let of_tier = (self.bare.tier == Tier::Wasm).then(|| crate::hint::of_wasm(&ended));
+        let hint = of_tier.flatten();
+        let hint = hint.or_else(|| crate::hint::of(&ended, limits, &self.inputs));
         let in_words = limit_in_words(ended.outcome, limits);
         let error = ended
             .error

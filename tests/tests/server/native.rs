@@ -6,6 +6,7 @@ mod contexts;
 mod dry_run;
 mod events;
 mod files;
+mod floors;
 mod guard;
 mod isolation;
 mod life;

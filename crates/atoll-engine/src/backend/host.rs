@@ -1,22 +1,45 @@
 //! What this host has for each tier, as far as a look can tell: nothing is started but to ask for a version.
 
-use super::{TierSettings, gvisor, microvm, oci};
+use super::{TierError, TierSettings, gvisor, microvm, oci};
+use crate::routing::ORDER;
 use atoll_core::Tier;
 use std::collections::BTreeMap;
 
-/// The tiers that cannot be built here as the operator wants them, with the reason. Whether the jail can is found out by
-/// building one.
-pub fn missing_tiers(settings: &TierSettings) -> BTreeMap<Tier, String> {
-    let microvm = microvm::find_qemu()
-        .and_then(|_| microvm::find_kernel(settings.microvm_kernel.as_deref()))
-        .err()
-        .map(|error| (Tier::Microvm, error.to_string()));
-    let container = oci::find(settings.runtime).err();
-    let container = container.map(|error| (Tier::Container, error.to_string()));
-    let gvisor = gvisor::find(settings.gvisor_min_release).err();
-    let gvisor = gvisor.map(|error| (Tier::Gvisor, error.to_string()));
-    let wasm = (!cfg!(feature = "wasm")).then(|| (Tier::Wasm, WITHOUT_WASM.to_owned()));
-    wasm.into_iter().chain(container).chain(gvisor).chain(microvm).collect()
+/// The tiers that cannot be built here as the operator wants them, with the reason; of those that count, because asking
+/// programs for their version takes its time. Whether the jail can be built is found out by building one.
+pub fn missing_tiers(settings: &TierSettings, counts: impl Fn(Tier) -> bool) -> BTreeMap<Tier, String> {
+    let looked_at = ORDER.into_iter().filter(|tier| counts(*tier));
+    looked_at
+        .filter_map(|tier| Some((tier, why_missing(settings, tier)?)))
+        .collect()
+}
+
+fn why_missing(settings: &TierSettings, tier: Tier) -> Option<String> {
+    look(settings, tier).err().map(|error| match error {
+        TierError::NoWall { message, .. } => message,
+        other => other.to_string(),
+    })
+}
+
+/// Whether this host has the programs that the tier is built by.
+pub fn look(settings: &TierSettings, tier: Tier) -> Result<(), TierError> {
+    match tier {
+        Tier::Wasm if cfg!(feature = "wasm") => Ok(()),
+        Tier::Wasm => Err(TierError::NoWall {
+            layer: "wasm".to_owned(),
+            message: WITHOUT_WASM.to_owned(),
+            fix: "build it with the feature `wasm`".to_owned(),
+        }),
+        Tier::Jail | Tier::Auto => Ok(()),
+        Tier::Container => oci::find(settings.runtime).map(drop),
+        Tier::Gvisor => gvisor::find(settings.gvisor_min_release).map(drop),
+        Tier::Microvm => {
+            let kernel = settings.microvm_kernel.as_deref();
+            microvm::find_qemu()
+                .and_then(|_| microvm::find_kernel(kernel))
+                .map(drop)
+        }
+    }
 }
 
 /// What the tiers that others' programs build are built by here, by the programs' own words.

@@ -36,7 +36,7 @@ pub(crate) use bare::{BareSandbox, Collected};
 pub(crate) use context::{Context, Happened, Interpreter, read_piece};
 pub(crate) use descriptors::{null, pipe, watch};
 pub use error::TierError;
-pub use host::{missing_tiers, tier_programs};
+pub use host::{look, missing_tiers, tier_programs};
 pub(crate) use jail::{JailBackend, JailPlan, run_dir};
 pub use microvm::{MicrovmHost, microvm_host};
 pub use oci::TierSettings;

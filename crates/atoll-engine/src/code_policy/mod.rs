@@ -23,7 +23,7 @@ use report::Report;
 /// What was found in one piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// In the order of the code; two hundred at most.
+    /// In the order of the code; two hundred at most, and behind them the first of each other rule.
     pub findings: Vec<Finding>,
     /// The strictest of all; `allow` if there are none.
     pub verdict: Verdict,

@@ -56,7 +56,7 @@ impl<'a> Report<'a> {
         self.verdict = self.verdict.max(verdict);
         let offset = self.outer.unwrap_or(offset);
         let shown = shown(what);
-        if self.findings.len() >= MOST_FINDINGS || !self.seen.insert((rule, offset, shown.clone())) {
+        if self.is_told_enough(rule) || !self.seen.insert((rule, offset, shown.clone())) {
             return;
         }
         let (line, column) = self.lines.place(offset);
@@ -69,6 +69,11 @@ impl<'a> Report<'a> {
             message: rule.sentence().replace("{}", &shown),
             instead: rule.instead().replace("{}", &shown),
         });
+    }
+
+    /// The first of each rule is always told: floors go by rules.
+    fn is_told_enough(&self, rule: Rule) -> bool {
+        self.findings.len() >= MOST_FINDINGS && self.findings.iter().any(|finding| finding.rule == rule.id())
     }
 
     /// Looks at code that is a text in other code: all that is found there is told at `offset`.

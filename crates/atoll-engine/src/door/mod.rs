@@ -102,6 +102,7 @@ impl Door {
         let done = work.await;
         ticket.close(|| match &done {
             Ok(value) => facts(value),
+            Err(EngineError::Policy(refused)) => Closing::of_refused(refused),
             Err(error) => Closing::failed(error),
         });
         done

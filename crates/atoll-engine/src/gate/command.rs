@@ -5,6 +5,7 @@ use super::{Decision, Judged, Refusal, judge_aside};
 use crate::code_policy::Rule;
 use crate::inside::CommandSpec;
 use crate::policy::Policy;
+use crate::routing::Seen;
 use atoll_core::execution::{CodeError, Hint};
 use atoll_core::{Finding, Language, Outcome, Verdict};
 use std::sync::Arc;
@@ -45,6 +46,14 @@ pub(crate) async fn judge_command(spec: &CommandSpec, policy: &Arc<Policy>) -> (
         }
     }
     (script, judged)
+}
+
+/// Whether the words of a command say what it runs.
+pub(crate) fn seen(spec: &CommandSpec) -> Seen {
+    match console(spec) {
+        Some(_) => Seen::Later,
+        None => Seen::Whole,
+    }
 }
 
 /// What `bash -l -c` is given; of any other command its words, each quoted.

@@ -6,13 +6,14 @@ use crate::audit::{Action, Actor, Closing, Ending};
 use crate::backend::TierError;
 use crate::door::{Door, Sandbox};
 use crate::engine::EngineError;
-use crate::gate::Approver;
+use crate::gate::{Approver, RefusedCommand};
 use crate::policy::{Policy, PolicyError};
 use crate::pool::Pool;
+use crate::routing::{floor, refusal_in};
 use crate::sandbox::SandboxSpec;
 use crate::session::{LifeSpec, Session, SessionError};
 use crate::snapshot::{Snapshot, Snapshots};
-use atoll_core::{SandboxId, SnapshotId};
+use atoll_core::{SandboxId, SnapshotId, Tier};
 use atoll_guard::redact::Secrets;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ impl Node {
         self.seen(snapshot, &pool, made)
     }
 
-    /// Brings a sandbox back to where it was saved, under its own name.
+    /// Brings a sandbox back to where it was saved, under its own name. Nothing is restored behind a wall below the policy's floor.
     pub(crate) async fn bring_back(
         &self,
         door: &Door,
@@ -70,10 +71,25 @@ impl Node {
         spec: &SandboxSpec,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Sandbox, NodeError> {
+        if let Some(refused) = self.below_floor(spec, snapshot.tier) {
+            let work = async { Err(refused) };
+            return Ok(door.bring_back(action, (id, &snapshot.id), work).await?);
+        }
         match self.brought_back(door, action, id, spec, snapshot).await {
             Err(error) if is_gone(&error) => self.brought_back(door, action, id, spec, snapshot).await,
             back => back,
         }
+    }
+
+    /// What a policy says that has become stricter meanwhile.
+    fn below_floor(&self, spec: &SandboxSpec, tier: Tier) -> Option<EngineError> {
+        let floor = floor(spec.policy.as_deref()?, &[]);
+        let refusal = refusal_in(tier, floor, || self.emulated())?;
+        Some(EngineError::Policy(Box::new(RefusedCommand {
+            refusal,
+            findings: Vec::new(),
+            approver: None,
+        })))
     }
 
     async fn brought_back(

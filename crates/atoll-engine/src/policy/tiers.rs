@@ -16,6 +16,11 @@ pub struct TierPolicy {
 }
 
 impl TierPolicy {
+    /// Every tier will do, whatever is found.
+    pub fn is_empty(&self) -> bool {
+        self.floor.is_none() && self.rules.is_empty()
+    }
+
     /// The floor that a finding of this rule asks for: that of the longest name that fits.
     pub fn of_rule(&self, rule: &str) -> Option<Tier> {
         let rule = Rule::ALL.iter().find(|one| one.id() == rule)?;

@@ -175,11 +175,11 @@ fn only_what_another_tier_has_is_a_reason_to_move() {
 fn a_guest_in_software_is_for_who_names_it_and_for_nobody_who_demands_a_wall() {
     let emulated = || Some("no cr3".to_owned());
     let floor = at_least(Tier::Microvm);
-    let named = missing_for(Some(Tier::Microvm), None, &NOTHING, emulated);
+    let named = missing_for(None, &NOTHING, emulated);
     let chosen = choose(&facts(Some(Tier::Microvm), &Needs::Plain, &named)).unwrap();
     assert_eq!(chosen.tier, Tier::Microvm);
     for asked in [None, Some(Tier::Auto), Some(Tier::Microvm)] {
-        let missing = missing_for(asked, floor.as_ref(), &NOTHING, emulated);
+        let missing = missing_for(floor.as_ref(), &NOTHING, emulated);
         let demanding = Facts {
             floor: floor.clone(),
             ..facts(asked, &Needs::Plain, &missing)
@@ -189,11 +189,37 @@ fn a_guest_in_software_is_for_who_names_it_and_for_nobody_who_demands_a_wall() {
             panic!("{refused:?}");
         };
         assert!(tier == Tier::Microvm && why.contains("no wall"), "{why}");
-        assert_eq!(missing_for(asked, floor.as_ref(), &NOTHING, || None), NOTHING);
+        assert_eq!(missing_for(floor.as_ref(), &NOTHING, || None), NOTHING);
     }
     let below = at_least(Tier::Jail);
-    assert_eq!(
-        missing_for(Some(Tier::Microvm), below.as_ref(), &NOTHING, emulated),
-        NOTHING
-    );
+    assert_eq!(missing_for(below.as_ref(), &NOTHING, emulated), NOTHING);
+}
+
+/// What does not count is not looked for: whatever is missing of it, the choice is the same.
+#[test]
+fn what_is_not_looked_for_changes_nothing() {
+    let all: BTreeMap<Tier, String> = ORDER
+        .into_iter()
+        .filter(|tier| *tier != Tier::Jail)
+        .map(|tier| (tier, "not there".to_owned()))
+        .collect();
+    let asked = [None, Some(Tier::Auto)].into_iter().chain(ORDER.map(Some));
+    let needs = [Needs::Plain, Needs::More("pandas".to_owned())];
+    for (asked, needs) in asked.flat_map(|asked| needs.iter().map(move |needs| (asked, needs))) {
+        for floor in std::iter::once(None).chain(ORDER.map(at_least)) {
+            let seen: BTreeMap<_, _> = all
+                .clone()
+                .into_iter()
+                .filter(|(tier, _)| counts(*tier, asked, floor.as_ref()))
+                .collect();
+            let chosen = [&all, &seen].map(|missing| {
+                let floor = floor.clone();
+                choose(&Facts {
+                    floor,
+                    ..facts(asked, needs, missing)
+                })
+            });
+            assert_eq!(chosen[0], chosen[1], "{asked:?} {floor:?} {needs:?}");
+        }
+    }
 }

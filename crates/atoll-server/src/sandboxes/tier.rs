@@ -15,9 +15,7 @@ impl Sandboxes {
             _ => Vec::new(),
         };
         let floor = floor(policy, &findings);
-        let missing = missing_for(wish.tier, floor.as_ref(), self.node.missing_tiers(), || {
-            self.node.emulated()
-        });
+        let missing = missing_for(floor.as_ref(), self.node.missing_tiers(), || self.node.emulated());
         let facts = Facts {
             asked: wish.tier,
             needs: &needs,

@@ -10,7 +10,7 @@ use crate::output::Failure;
 use atoll_core::Tier;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::template::TemplateStore;
-use atoll_engine::{EngineError, TierError, TierSettings, microvm_host, missing_tiers, tier_programs, try_out};
+use atoll_engine::{EngineError, TierError, TierSettings, look, microvm_host, tier_programs, try_out};
 use atoll_jail::jailer::{Probe, probe};
 use atoll_jail::plan::Mode;
 use serde::Serialize;
@@ -77,23 +77,39 @@ fn report(trial: Result<(), EngineError>, home: &Path, settings: &TierSettings) 
     jail.layers.push(scratch());
     note_template(&mut jail, home);
     let mut tiers = vec![jail, wasm::report(home)];
-    let (programs, missing) = (tier_programs(settings), missing_tiers(settings));
+    let programs = tier_programs(settings);
     for tier in [Tier::Container, Tier::Gvisor] {
-        tiers.push(other_tier(tier, programs.get(&tier), missing.get(&tier)));
+        tiers.push(other_tier(tier, programs.get(&tier), look(settings, tier)));
     }
     tiers.push(microvm(home, settings));
     Report { mode, tiers }
 }
 
 /// A tier that a program of others builds: found, not tried.
-fn other_tier(tier: Tier, program: Option<&String>, missing: Option<&String>) -> TierReport {
-    let found = |detail: &String| tried("program", true, detail.clone(), None);
+fn other_tier(tier: Tier, program: Option<&String>, found: Result<(), TierError>) -> TierReport {
+    let (layers, fix) = match found {
+        Ok(()) => {
+            let found = |detail: &String| tried("program", true, detail.clone(), None);
+            (program.map(found).into_iter().collect(), None)
+        }
+        Err(error) => missing(error),
+    };
     TierReport {
         tier: tier.as_str(),
-        available: missing.is_none(),
-        layers: program.map(found).into_iter().collect(),
+        available: fix.is_none(),
+        layers,
         weaker: Vec::new(),
-        fix: missing.cloned(),
+        fix,
+    }
+}
+
+/// What is not there, and how to get it.
+fn missing(error: TierError) -> (Vec<LayerReport>, Option<String>) {
+    match error {
+        TierError::NoWall { layer, message, fix } => {
+            (vec![tried(&layer, false, message, Some(fix.clone()))], Some(fix))
+        }
+        error => (Vec::new(), Some(error.to_string())),
     }
 }
 
@@ -120,12 +136,10 @@ fn microvm(home: &Path, settings: &TierSettings) -> TierReport {
             ];
             (layers, weaker, None)
         }
-        Err(TierError::NoWall { layer, message, fix }) => (
-            vec![tried(&layer, false, message, Some(fix.clone()))],
-            Vec::new(),
-            Some(fix),
-        ),
-        Err(error) => (Vec::new(), Vec::new(), Some(error.to_string())),
+        Err(error) => {
+            let (layers, fix) = missing(error);
+            (layers, Vec::new(), fix)
+        }
     };
     TierReport {
         tier: "microvm",

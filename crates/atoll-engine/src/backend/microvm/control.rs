@@ -152,7 +152,7 @@ fn unexpected(said: FromGuest) -> TierError {
         } => TierError::NoWall {
             layer,
             message: format!("in the guest: {message}"),
-            fix: "use a newer kernel for guests (microvm_kernel)".to_owned(),
+            fix: "use a newer kernel for guests (ATOLL_MICROVM_KERNEL)".to_owned(),
         },
         FromGuest::Failed { message, .. } => TierError::Sandbox(format!("in the guest: {message}")),
         _ => TierError::Sandbox("the guest answered something else".to_owned()),

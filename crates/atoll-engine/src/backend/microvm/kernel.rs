@@ -29,7 +29,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Kernel, TierError> {
         layer: "guest kernel".to_owned(),
         message: format!("there is no boot/vmlinuz-* with its lib/modules in {}", root.display()),
         fix: "apt-get install linux-image-cloud-amd64; or `apt-get download` it, unpack it with `dpkg-deb --extract`, and \
-              name that directory as microvm_kernel (ATOLL_MICROVM_KERNEL)"
+              name that directory in ATOLL_MICROVM_KERNEL"
             .to_owned(),
     })
 }

@@ -18,8 +18,10 @@ use atoll_engine::{
     TierError, TierSettings, Walls, Warmth,
 };
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Where nobody names another one.
@@ -194,6 +196,24 @@ fn prepare_wasm(_: &Ground) -> Result<(), Fault> {
     Ok(())
 }
 
+/// How long a sandbox may take to be made before somebody at a terminal is told what is going on.
+const SLOW: Duration = Duration::from_secs(2);
+
+async fn told_if_slow<T>(tier: Tier, made: impl Future<Output = T>) -> T {
+    let mut made = std::pin::pin!(made);
+    if let Ok(made) = tokio::time::timeout(SLOW, &mut made).await {
+        return made;
+    }
+    if std::io::stderr().is_terminal() {
+        let what = match tier {
+            Tier::Microvm => "a guest is booted, once for each template and size of memory: about a minute in software",
+            _ => "the sandbox is being made",
+        };
+        anstream::eprintln!("{tier}: {what}");
+    }
+    made.await
+}
+
 async fn in_sandbox(
     engine: &Engine,
     ground: &Ground,
@@ -202,7 +222,7 @@ async fn in_sandbox(
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<Ran, EngineError> {
-    let sandbox = engine.create(spec(request, chosen.tier)).await?;
+    let sandbox = told_if_slow(chosen.tier, engine.create(spec(request, chosen.tier))).await?;
     interrupt_on_signals(interrupt);
     // What may be run again elsewhere is not shown before that is known.
     let holds = chosen.next.is_some();

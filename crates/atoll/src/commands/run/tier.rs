@@ -28,11 +28,13 @@ pub(super) type Choice = Result<Chosen, Box<Execution>>;
 impl Choosing {
     pub(super) fn new(request: &Request, passed: &Passed, settings: TierSettings) -> Self {
         let policy = request.policy.clone().unwrap_or_else(Policy::standard);
+        let (asked, floor) = (request.tier, routing::floor(&policy, &passed.findings));
+        let missing = missing_tiers(&settings, |tier| routing::counts(tier, asked, floor.as_ref()));
         Self {
-            asked: request.tier,
+            asked,
             needs: needs_of(request),
-            floor: routing::floor(&policy, &passed.findings),
-            missing: missing_tiers(&settings),
+            floor,
+            missing,
             settings,
         }
     }
@@ -51,7 +53,7 @@ impl Choosing {
             let host = microvm_host(store.home(), program, self.settings.microvm_kernel.as_deref());
             host.ok().and_then(|host| host.emulated)
         };
-        let missing = routing::missing_for(self.asked, self.floor.as_ref(), &self.missing, emulated);
+        let missing = routing::missing_for(self.floor.as_ref(), &self.missing, emulated);
         let facts = Facts {
             missing: &missing,
             ..self.facts()
