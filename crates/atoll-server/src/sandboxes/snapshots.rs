@@ -1,6 +1,6 @@
 //! Snapshots of a tenant's sandboxes, and forks: sandboxes that go on from where another one is now.
 
-use super::{Made, Sandboxes, Wish};
+use super::{Made, Sandboxes, Unheard, Wish};
 use crate::api::ApiError;
 use crate::auth::Caller;
 use atoll_core::SnapshotId;
@@ -9,6 +9,11 @@ use atoll_engine::session::Session;
 use atoll_engine::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::oneshot;
+use tracing::Instrument;
+
+/// Sandboxes that end if nobody hears of them; each, or why there is none.
+type Forks = Result<Vec<Result<Unheard, ApiError>>, ApiError>;
 
 /// Bytes of a snapshot's name.
 const LONGEST_NAME: usize = 128;
@@ -49,23 +54,44 @@ impl Sandboxes {
     }
 
     /// So many new sandboxes like this one, each with what `change` makes of the wish. What cannot be made is told in its place.
+    /// A caller who goes away before it hears of them gets none, and nothing of it stays.
     pub async fn make_forks(
         self: &Arc<Self>,
         caller: &Caller,
         session: &Arc<Session>,
         count: Option<u64>,
-        change: impl Fn(Wish) -> Wish,
+        change: impl Fn(Wish) -> Wish + Send + Sync + 'static,
     ) -> Result<Vec<Result<Made, ApiError>>, ApiError> {
         let count = count.unwrap_or(1);
         if !(1..=MOST_FORKS).contains(&count) {
             let message = format!("count is out of range: asked {count}, allowed 1 to {MOST_FORKS}");
             return Err(ApiError::invalid(message));
         }
+        let (tell, heard) = oneshot::channel();
+        let (all, caller, session) = (Arc::clone(self), caller.clone(), Arc::clone(session));
+        let work = async move {
+            let forks = all.forked(&caller, &session, (count, &change), &tell).await;
+            tell.send(forks).ok();
+        };
+        tokio::spawn(work.in_current_span());
+        let forks = heard.await.map_err(|_| ApiError::internal())??;
+        let taken = |mut fork: Unheard| fork.0.take().ok_or_else(ApiError::internal);
+        Ok(forks.into_iter().map(|fork| fork.and_then(taken)).collect())
+    }
+
+    async fn forked(
+        self: &Arc<Self>,
+        caller: &Caller,
+        session: &Arc<Session>,
+        (count, change): (u64, &(impl Fn(Wish) -> Wish + Sync)),
+        asked: &oneshot::Sender<Forks>,
+    ) -> Forks {
         let snapshot = self.node.save(session, &caller.actor(), None, true).await?;
         let mut made = Vec::new();
-        for _ in 0..count {
+        for _ in (0..count).take_while(|_| !asked.is_closed()) {
             let wish = change(wish(session, &snapshot));
-            made.push(self.create(caller, wish).await);
+            let fork = self.create(caller, wish).await;
+            made.push(fork.map(|fork| Unheard(Some(fork))));
         }
         let by = caller.actor();
         let removed = self.node.remove_snapshot(&by, &caller.tenant, &snapshot.id);

@@ -6,8 +6,10 @@ mod state;
 mod words;
 
 use anyhow::{Context, Result, ensure};
-use atoll_tests::server::{Answer, Server};
+use atoll_tests::process::eventually;
+use atoll_tests::server::{Answer, Server, connect};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The same tests in each tier.
@@ -116,4 +118,34 @@ pub(super) fn code(answer: &Answer) -> Result<Value> {
 pub(super) fn place(home: &Path) -> Result<PathBuf> {
     let mut all = std::fs::read_dir(home.join("snapshots"))?;
     Ok(all.next().context("no snapshot")??.path())
+}
+
+/// Whoever asks for forks and goes away gets none, and what they were made from is gone.
+#[test]
+fn forks_that_nobody_hears_of_end_and_leave_nothing() -> Result<()> {
+    let lab = Lab::start("gvisor")?;
+    let first = gvisor(&lab.server)?;
+    let body = r#"{"count":3}"#;
+    let head = format!(
+        "POST /v1/sandboxes/{first}/fork HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        lab.server.api,
+        lab.server.key,
+        body.len()
+    );
+    let mut connection = connect(lab.server.api)?;
+    connection.write_all(head.as_bytes())?;
+    eventually("something is saved", || {
+        lab.snapshots_on_disk().is_ok_and(|count| count > 0)
+    })?;
+    drop(connection);
+    eventually("nothing is saved any more", || {
+        lab.snapshots_on_disk().is_ok_and(|count| count == 0)
+    })?;
+    let live = || -> Result<usize> {
+        let all = lab.server.send("GET", "/v1/sandboxes?state=running", None)?.json()?;
+        Ok(all["sandboxes"].as_array().context("no list")?.len())
+    };
+    eventually("only the first one lives", || live().is_ok_and(|count| count == 1))?;
+    assert_eq!(python(&lab.server, &first, "print(6 * 7)")?, "42\n");
+    Ok(())
 }

@@ -93,7 +93,7 @@ pub(super) async fn make_forks(
         Some(seconds) => Rule::For(state.e2b.bounded(seconds)?),
         None => session.spec.rule,
     };
-    let change = |wish: Wish| Wish { rule, ..wish };
+    let change = move |wish: Wish| Wish { rule, ..wish };
     let forks = state
         .sandboxes
         .make_forks(&caller, &session, call.count, change)
