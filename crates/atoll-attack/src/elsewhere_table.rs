@@ -310,7 +310,7 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     guest(
         "F15",
         "a guest's agent has no capability that a context could keep: without the filter the kernel looks for the path before it refuses",
-        with_control(&[], &[("umount", "ENOENT"), ("chroot", "ENOENT")]),
+        with_control(&[], &[("umount", "ENOENT")]),
     ),
     guest("F17", OWN_WATCH, Instead::Itself),
     guest("F17b", OWN_WATCH, Instead::Itself),

@@ -15,8 +15,8 @@ if pid == 0:
     time.sleep(20)
     os._exit(0)
 facts["readv child"] = peek(pid)
-for other in [1, os.getppid() or 1, 3, 4]:
-    if other != pid:
+for other in [1, os.getppid() or 1, 2, 3, 4]:
+    if other not in (pid, os.getpid()):
         facts[f"readv {other}"] = peek(other)
 facts["writev 1"] = peek(1, 311)
 facts["mem of 1"] = opened("/proc/1/mem")
