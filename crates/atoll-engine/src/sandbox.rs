@@ -482,9 +482,11 @@ impl Walled {
         layers: Map<String, Value>,
         (findings, policy): (Vec<Finding>, String),
     ) -> Execution {
-        let of_tier = (self.bare.tier == Tier::Wasm).then(|| crate::hint::of_wasm(&ended));
-        let hint = of_tier.flatten();
-        let hint = hint.or_else(|| crate::hint::of(&ended, limits, &self.inputs));
+        let of_tier = match self.bare.tier {
+            Tier::Wasm => crate::hint::of_wasm(&ended),
+            _ => None,
+        };
+        let hint = of_tier.or_else(|| crate::hint::of(&ended, limits, &self.inputs));
         let in_words = limit_in_words(ended.outcome, limits);
         let error = ended
             .error

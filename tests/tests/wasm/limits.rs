@@ -4,7 +4,8 @@ use crate::{engine, sandbox_with};
 use anyhow::Result;
 use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, OutputBytes, WallMillis};
 use atoll_core::{Limits, Outcome};
-use atoll_tests::python;
+use atoll_tests::{home, python};
+use std::collections::BTreeMap;
 
 fn tight() -> Limits {
     Limits {
@@ -105,6 +106,30 @@ async fn who_makes_trees_that_cannot_be_looked_at_is_ended_and_nothing_is_left()
                 os.makedirs(path, exist_ok=True)\ntime.sleep(30)";
     let ended = python(&mut one, deep).await?;
     assert_eq!(ended.outcome, Outcome::Killed, "{ended:?}");
+    let place = home().join("wasm/sandboxes").join(one.id().as_str());
+    assert!(place.join("tmp/d/d").is_dir());
+    one.end().await?;
+    assert!(!place.exists());
+    engine.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_are_held_against_the_same_bound() -> Result<()> {
+    let engine = engine().await?;
+    let one = sandbox_with(&engine, Limits::SMALL).await?;
+    let piece = vec![1; 1 << 20];
+    // 100 MiB are one file of 60, and not two.
+    for (name, fits) in [("first", true), ("second", false)] {
+        let mut upload = one.write(&format!("/tmp/{name}"), BTreeMap::new()).await?;
+        for _ in 0..60 {
+            if upload.push(&piece).await.is_err() {
+                break;
+            }
+        }
+        let committed = upload.commit().await;
+        assert_eq!(committed.is_ok(), fits, "{name}: {committed:?}");
+    }
     one.end().await?;
     engine.stop().await;
     Ok(())

@@ -11,7 +11,6 @@ mod metadata;
 mod open;
 mod place;
 mod remove;
-pub use remove::remove_tree;
 mod upload;
 mod writing;
 
@@ -21,4 +20,5 @@ pub(crate) use list::Listing;
 pub(crate) use open::{open, read};
 pub(crate) use place::resolve;
 pub(crate) use remove::Removal;
+pub use remove::remove_tree;
 pub(crate) use upload::{Uploads, is_hidden};
