@@ -118,10 +118,12 @@ impl Watches {
         let spots = self.dirs.as_ref().map(|dirs| dirs.spots(event.dir)).unwrap_or_default();
         for (watch, below) in spots {
             let path = below.join(&event.name);
-            for kind in self.kinds(event, watch, &path, replaced) {
-                self.change(ground, outbox, watch, &path, kind)?;
+            let kinds = self.kinds(event, watch, &path, replaced);
+            for kind in &kinds {
+                self.change(ground, outbox, watch, &path, *kind)?;
             }
-            if event.is_directory {
+            // A directory that was told already was looked into then: once more would tell what is in it once more.
+            if event.is_directory && !kinds.is_empty() {
                 self.follow(ground, outbox, event, watch, path)?;
             }
         }
