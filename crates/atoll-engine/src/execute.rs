@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 /// How long code may take to end after it was interrupted, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a shell may take to end before it is interrupted again.
+/// How long a shell or Python may take to end before it is reminded of its interrupt.
 const AGAIN: Duration = Duration::from_millis(200);
 /// Code that changes between its streams more often than this has them in order one by one only.
 const MOST_TURNS: u32 = 20_000;
@@ -217,7 +217,7 @@ impl<'a, 'b> Run<'a, 'b> {
                 () = control.interrupted() => self.ask_to_stop(Outcome::Interrupted).await?,
                 () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
-                () = sleep_until(again_at), if self.is_asked_shell() => self.ask_again().await?,
+                () = sleep_until(again_at), if self.can_be_reminded() => self.ask_again().await?,
                 _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
                 Some(arrived) = self.guarded.next(), if self.guarded.is_busy() => self.take_result(arrived),
                 happened = self.context.next(), if !self.guarded.is_busy() => {
@@ -270,15 +270,19 @@ impl<'a, 'b> Run<'a, 'b> {
         }
     }
 
-    fn is_asked_shell(&self) -> bool {
-        matches!(self.stop, Stop::Asked { .. }) && matches!(self.context.interpreter, Interpreter::Bash)
+    fn can_be_reminded(&self) -> bool {
+        matches!(self.stop, Stop::Asked { .. }) && !matches!(self.context.interpreter, Interpreter::Node)
     }
 
     async fn ask_again(&mut self) -> Result<(), TierError> {
         if let Stop::Asked { again_at, .. } = &mut self.stop {
             *again_at = Instant::now() + AGAIN;
         }
-        self.sandbox.interrupt_shell(self.context, true).await
+        match self.context.interpreter {
+            Interpreter::Python => self.sandbox.end_wait(self.context).await,
+            Interpreter::Bash => self.sandbox.interrupt_shell(self.context, true).await,
+            Interpreter::Node => Ok(()),
+        }
     }
 
     async fn kill(&mut self) -> Result<(), TierError> {

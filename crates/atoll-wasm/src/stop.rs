@@ -17,9 +17,10 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Returns whether it means anything to the instance.
+    /// Returns whether it means anything to the instance. What only ends a wait does not: an interrupt has ended it.
     pub(crate) fn send(&self, signal: i32) -> bool {
-        let counts = signal == Signal::KILL.as_raw() || self.running.load(Ordering::SeqCst);
+        let interrupts = signal == Signal::INT.as_raw() && self.running.load(Ordering::SeqCst);
+        let counts = interrupts || signal == Signal::KILL.as_raw();
         if counts {
             self.signal.store(signal, Ordering::SeqCst);
             self.freeze(false);
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(stop.sent(), None);
         stop.set_running(true);
         assert!(stop.send(INT));
+        assert!(!stop.send(Signal::URG.as_raw()));
         assert_eq!(stop.sent(), Some(INT));
         stop.set_running(false);
         assert_eq!(stop.sent(), None);

@@ -24,8 +24,31 @@ async fn an_interrupt_stops_the_code_and_keeps_the_state() -> Result<()> {
             Some("KeyboardInterrupt".into()),
             "{code}"
         );
+        let kept = place.python("print(kept)").await?;
+        assert_eq!(
+            kept.stdout,
+            if code == busy { "41\n" } else { "42\n" },
+            "{code}: {kept:?}"
+        );
     }
-    assert_eq!(place.python("print(kept)").await?.stdout, "42\n");
+    place.end().await
+}
+
+/// Python looks for signals between its steps: one that comes behind the last look and before the wait is seen by nobody until
+/// the wait ends. The pauses are of all lengths that the interrupt may need to come.
+#[tokio::test]
+async fn an_interrupt_just_before_a_wait_ends_it() -> Result<()> {
+    let mut place = Place::new("python-min").await?;
+    place.python("import time\nkept = 0").await?;
+    for number in 0..60_u32 {
+        let pause = number * 5;
+        let code = format!(
+            "kept += 1\nend = time.perf_counter() + {pause}e-6\nprint('MARK', flush=True)\nwhile time.perf_counter() < end: pass\ntime.sleep(1000)"
+        );
+        let ended = place.interrupted(Language::Python, &code, "MARK").await?;
+        assert_eq!(ended.outcome, Outcome::Interrupted, "{pause}: {ended:?}");
+    }
+    assert_eq!(place.python("print(kept)").await?.stdout, "60\n");
     place.end().await
 }
 

@@ -131,12 +131,22 @@ impl BareSandbox {
 
     /// Asks a context to stop what it runs, as Ctrl-C does.
     pub(crate) async fn interrupt(&self, context: &Context) -> Result<(), TierError> {
+        self.signal(context, Signal::INT).await
+    }
+
+    /// An interrupt that came just before Python began to wait is seen when the wait ends. This ends it, and nothing else: what
+    /// waits without an interrupt goes on to wait.
+    pub(crate) async fn end_wait(&self, context: &Context) -> Result<(), TierError> {
+        self.signal(context, Signal::URG).await
+    }
+
+    async fn signal(&self, context: &Context, signal: Signal) -> Result<(), TierError> {
         match context.pidfd {
             Some(_) => {
-                context.signal(Signal::INT);
+                context.signal(signal);
                 Ok(())
             }
-            None => self.signal_group(context, Signal::INT).await,
+            None => self.signal_group(context, signal).await,
         }
     }
 

@@ -1,5 +1,8 @@
 """SIGINT: raises `KeyboardInterrupt` in user code, does nothing while idle, waits while a frame goes out.
 
+A SIGINT that comes just before a call that waits is seen by Python when the call ends, and not before. Whoever sends it
+therefore sends SIGURG after it, which means nothing and only ends the wait; the call goes on if there was no SIGINT.
+
 Handlers are swapped rather than the signal masked: with several threads a mask on one of them does not keep
 Python from running the handler in the main thread. A handler that user code installs lasts until its cell
 ends.
@@ -24,7 +27,7 @@ AGAIN_SECONDS = 0.001
 
 
 def _ignore(signum: int, frame: FrameType | None) -> None:
-    """Not SIG_IGN: that would be inherited by every program that user code starts."""
+    """Not SIG_IGN: that would be inherited by every program that user code starts, and would end no wait."""
 
 
 def _defer(signum: int, frame: FrameType | None) -> None:
@@ -37,6 +40,7 @@ def be_idle() -> None:
     global _main_thread
     _main_thread = _thread.get_ident()
     _signal.signal(_signal.SIGINT, _ignore)
+    _signal.signal(_signal.SIGURG, _ignore)
     sys.unraisablehook = _unraisable
 
 
