@@ -74,10 +74,15 @@ pub fn pieces() -> impl Iterator<Item = Piece> {
     places.chain(files).chain(links)
 }
 
-/// The same for a root that is mounted read-only before anything is put into it: with a place for each device.
+/// Where the tiers with a container have the agent, and the list of libraries that gVisor's programs load. An image's own list
+/// is not heard in any tier, as little as its `LD_PRELOAD` is.
+const OF_CONTAINERS: [Piece; 2] = [Piece::Directory("run/agent"), Piece::File("etc/ld.so.preload", "")];
+
+/// The same for a root that is mounted read-only before anything is put into it: with a place for each device, and for what
+/// containers have besides.
 pub fn pieces_of_an_image() -> impl Iterator<Item = Piece> {
     let devices = DEVICES.iter().map(|path| Piece::File(path.trim_start_matches('/'), ""));
-    pieces().chain(devices)
+    pieces().chain(devices).chain(OF_CONTAINERS)
 }
 
 #[cfg(test)]

@@ -74,6 +74,47 @@ async fn python_and_bash_run_in_the_root_of_an_image() -> Result<()> {
     warm(&world).await
 }
 
+/// The same image behind each wall that runs images: its files, its packages and its environment, and nothing of the host.
+#[test]
+fn an_image_is_the_same_behind_every_wall() -> Result<()> {
+    let world = World::new()?;
+    with_python()?.saved(&world.path("saved.tar"))?;
+    world.build("saved", &from("docker-archive", &world.path("saved.tar")))?;
+    let code = format!(
+        "import os, pandas\nprint(open('/only-here.txt').read().strip(), os.path.exists('{OF_THE_HOST}'), os.environ['GREETING'], os.getuid())\n\
+         open('/data/output/made.txt', 'w').write(pandas.where)\ntry: open('/usr/new', 'w')\nexcept OSError as e: print('kept')"
+    );
+    for tier in ["jail", "container", "gvisor", "microvm"] {
+        let out = world.path(tier);
+        let out = out.to_str().context("a path")?;
+        let ran = world.atoll(&["run", "--tier", tier, "--template", "saved", "--out", out, "-c", &code])?;
+        let expected = "of the image False hello from the image 1000\nkept\n";
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{tier} {ran:?}");
+        assert!(
+            std::fs::read_to_string(world.path(tier).join("made.txt"))?.contains("dist-packages/pandas"),
+            "{tier}"
+        );
+        let bash = format!("cat /only-here.txt; [ -e {OF_THE_HOST} ] || echo away; echo $GREETING");
+        let ran = world.atoll(&[
+            "run",
+            "--tier",
+            tier,
+            "--template",
+            "saved",
+            "--lang",
+            "bash",
+            "-c",
+            &bash,
+        ])?;
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (Some(0), "of the image\naway\nhello from the image\n"),
+            "{tier} {ran:?}"
+        );
+    }
+    Ok(())
+}
+
 /// What an image has is preloaded if it can be; what cannot, stays out, and everything works.
 async fn warm(world: &World) -> Result<()> {
     let store = TemplateStore::new(world.home());

@@ -5,7 +5,7 @@ use super::host_ids::HostIds;
 use crate::cgroup::Disk;
 use crate::channel::{self, ChannelError};
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
-use crate::oci::workshop::{preload, take_agent, take_workshop};
+use crate::oci::workshop::{take_agent, take_workshop};
 use crate::outbox::Outbox;
 use crate::plan::{Mode, RuntimeKind, RuntimePlan, TemplatePlan};
 use crate::root::{Part, take_parts};
@@ -50,10 +50,7 @@ impl Template {
         let (mut parts, mut trees) = taken.wall("mounts")?;
         let workshop = match &plan.runtime {
             None => Vec::new(),
-            Some(runtime) => {
-                parts.extend(preload(runtime.kind, plan.root.is_some()));
-                take_runtime((&mut parts, &mut trees), runtime, mode, &empty)?
-            }
+            Some(runtime) => take_runtime((&mut parts, &mut trees), runtime, mode, &empty)?,
         };
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;

@@ -20,6 +20,9 @@ use std::path::Path;
 pub(crate) const RUNTIME: &str = "/run/runtime";
 /// Where it has saved sandboxes, as they come.
 pub(crate) const SAVED: &str = "/run/saved";
+/// In the directory of the agent's libraries: the list of libraries that every program loads, and the one on it.
+pub const PRELOAD: &str = "ld.so.preload";
+pub const PRELOADED: &str = "libatoll_gvisor.so";
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// What the workshop is made of, taken from the host by the jailer.
@@ -39,16 +42,20 @@ pub(crate) fn take_workshop(runtime: &RuntimePlan) -> Result<(Vec<Part>, Vec<Own
     Ok((parts, fds))
 }
 
-/// What each container of the template has besides the template: the agent.
+/// What each container of the template has besides the template: the agent, and under gVisor the list of libraries that every
+/// program loads.
 pub(crate) fn take_agent(runtime: &RuntimePlan, empty: &Path) -> Result<(Vec<Part>, Vec<OwnedFd>), StepError> {
     let libraries = take_veiled(&runtime.libraries, empty).or_else(|_| take_tree(&runtime.libraries, false))?;
     let proof = rustix::fs::open(&runtime.agent, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .step(&format!("open {}", runtime.agent.display()))?;
     let binary = take_input(&runtime.agent, &proof, empty)?;
-    Ok((
-        vec![directory(AGENT), file(&format!("{AGENT}/atoll"))],
-        vec![libraries, binary],
-    ))
+    let mut parts = vec![directory(AGENT), file(&format!("{AGENT}/atoll"))];
+    let mut trees = vec![libraries, binary];
+    if runtime.kind == RuntimeKind::Runsc {
+        parts.push(file(&format!("/etc/{PRELOAD}")));
+        trees.push(take_tree(&runtime.libraries.join(PRELOAD), false)?);
+    }
+    Ok((parts, trees))
 }
 
 fn file(at: &str) -> Part {
@@ -59,19 +66,6 @@ fn file(at: &str) -> Part {
 fn directory(at: &str) -> Part {
     let (at, directory) = (at.to_owned(), true);
     Part::Mount { at, directory }
-}
-
-/// In the directory of the agent's libraries: the list of libraries that every program loads, and the one on it.
-pub const PRELOAD: &str = "ld.so.preload";
-pub const PRELOADED: &str = "libatoll_gvisor.so";
-
-/// Under gVisor the C library of the host's programs gets its list. A root of the template's own is left as it is.
-pub(crate) fn preload(kind: RuntimeKind, own_root: bool) -> Option<Part> {
-    let link = || Part::Link {
-        at: format!("/etc/{PRELOAD}"),
-        to: format!("{AGENT}/{PRELOAD}"),
-    };
-    (kind == RuntimeKind::Runsc && !own_root).then(link)
 }
 
 /// Makes it this process's root, with the template's root in it.
