@@ -1,4 +1,5 @@
-//! The agent's loop: messages of the engine, ended children, pipes of uploads, changes of files, connections.
+//! The agent's loop: messages of the engine, ended children, pipes of uploads, changes of files, connections, terminals that are
+//! carried.
 //!
 //! Nothing in it waits for anybody. What takes long goes on piece by piece, one piece of each per turn.
 
@@ -49,6 +50,7 @@ struct Woken {
     changes: bool,
     pipes: Vec<u32>,
     sockets: Vec<u32>,
+    relays: bool,
 }
 
 impl Agent {
@@ -76,6 +78,9 @@ impl Agent {
         self.outbox.flush()?;
         if woken.children {
             self.processes.reap(&mut self.outbox)?;
+        }
+        if woken.relays || woken.children {
+            self.processes.relay();
         }
         if woken.changes && !self.outbox.is_full() {
             self.tell_changes(false)?;
@@ -112,6 +117,9 @@ impl Agent {
         let sockets_at = fds.len();
         let (sockets, mut output): (Vec<_>, Vec<_>) = self.ports.sockets().unzip();
         fds.extend(output.drain(..).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        let relays_at = fds.len();
+        let relayed = self.processes.relayed();
+        fds.extend(relayed.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         match poll(&mut fds, self.patience().as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(ChannelError::Socket(errno)),
@@ -131,6 +139,7 @@ impl Agent {
             changes: pipes_at > 2 && is_woken(2),
             pipes: those(pipes, pipes_at),
             sockets: those(sockets, sockets_at),
+            relays: (relays_at..fds.len()).any(is_woken),
         })
     }
 

@@ -13,6 +13,7 @@ mod outbox;
 mod port;
 mod process;
 mod refused;
+mod relay;
 mod terminal;
 mod usage;
 mod watch;

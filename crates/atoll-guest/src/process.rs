@@ -3,6 +3,7 @@
 use crate::files::resolve;
 use crate::outbox::Outbox;
 use crate::refused::{About, Refused};
+use crate::relay::Relay;
 use crate::terminal;
 use crate::usage::{is_running, members};
 use atoll_core::wire::agent::{Answer, Refusal, TerminalSize};
@@ -14,6 +15,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, access};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,6 +28,8 @@ pub(crate) struct Processes {
     ended: SignalFd,
     /// Live commands by their number inside.
     live: HashMap<i32, Live>,
+    /// Those of commands that have ended, as long as there is something to carry.
+    relays: Vec<Relay>,
     /// Who has had SIGINT since the last interrupt of a shell began.
     interrupted: HashSet<i32>,
 }
@@ -36,6 +40,34 @@ struct Live {
     request: u32,
     /// The other end of its terminal, if it has one.
     terminal: Option<OwnedFd>,
+    /// Who carries its bytes, where the terminal cannot be handed to the engine.
+    relay: Option<Relay>,
+}
+
+/// The ends of a terminal that are not the command's: ours, the engine's, and who is between them if they are two.
+#[derive(Debug, Default)]
+struct Ends {
+    terminal: Option<OwnedFd>,
+    engine: Option<OwnedFd>,
+    relay: Option<Relay>,
+}
+
+impl Ends {
+    fn of(outside: OwnedFd, tells_end: bool) -> Result<Self, Refused> {
+        let terminal = outside.try_clone().about("keep a terminal")?;
+        let (relay, engine) = match tells_end {
+            true => (None, outside),
+            false => {
+                let (relay, engine) = Relay::new(outside).about("carry a terminal")?;
+                (Some(relay), engine)
+            }
+        };
+        Ok(Self {
+            terminal: Some(terminal),
+            engine: Some(engine),
+            relay,
+        })
+    }
 }
 
 /// What a `Spawn` asks for.
@@ -57,12 +89,33 @@ impl Processes {
         Ok(Self {
             ended,
             live: HashMap::new(),
+            relays: Vec::new(),
             interrupted: HashSet::new(),
         })
     }
 
     pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
+    }
+
+    /// What the relays of terminals wait for.
+    pub(crate) fn relayed(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let live = self.live.values().filter_map(|live| live.relay.as_ref());
+        live.chain(&self.relays).flat_map(Relay::interests)
+    }
+
+    pub(crate) fn relay(&mut self) {
+        for (pid, live) in &mut self.live {
+            let group = live.terminal.as_ref().and_then(foreground);
+            live.relay.take_if(|relay| {
+                let goes_on = relay.step();
+                for signal in relay.take_signals() {
+                    killpg(group.unwrap_or(Pid::from_raw(*pid)), signal).ok();
+                }
+                !goes_on
+            });
+        }
+        self.relays.retain_mut(Relay::step);
     }
 
     /// Starts a command: its number inside, its pidfd, and the other end of its terminal if it has one.
@@ -79,28 +132,34 @@ impl Processes {
         }
         let env = environment(agent, home, spawn.env);
         let program = find_program(&spawn.argv, &env, &cwd)?;
-        let master = match spawn.terminal {
-            None => None,
-            Some(size) => {
-                let pair = terminal::open(size).about("open a terminal")?;
-                spawn.fds = pair.inside;
-                Some(pair.outside)
-            }
-        };
-        let terminal = master.as_ref().map(OwnedFd::try_clone).transpose();
-        let terminal = terminal.about("keep a terminal")?;
+        let mut ends = Ends::default();
+        if let Some(size) = spawn.terminal {
+            let pair = terminal::open(size).about("open a terminal")?;
+            ends = Ends::of(pair.outside, pair.tells_end)?;
+            spawn.fds = pair.inside;
+        }
         let command = Command {
             program: &program,
             argv: &spawn.argv,
             env: &env,
             cwd: &cwd,
             fds: &spawn.fds,
-            terminal: master.is_some(),
+            terminal: ends.terminal.is_some(),
         };
         let started = command::start(agent, &command);
         let (pid, pidfd) = started.map_err(|error| Refused::new(Refusal::Failed, chain(&error)))?;
-        self.live.insert(pid, Live { request, terminal });
-        Ok((pid.unsigned_abs(), pidfd.into_iter().chain(master).collect()))
+        let Ends {
+            terminal,
+            engine,
+            relay,
+        } = ends;
+        let live = Live {
+            request,
+            terminal,
+            relay,
+        };
+        self.live.insert(pid, live);
+        Ok((pid.unsigned_abs(), pidfd.into_iter().chain(engine).collect()))
     }
 
     pub(crate) fn signal(&self, process: u32, signal: i32) {
@@ -136,6 +195,10 @@ impl Processes {
             return Err(Refused::new(Refusal::NotFound, "no terminal"));
         };
         terminal::resize(terminal, size).about("resize the terminal")?;
+        // gVisor's terminals have a size, and tell nobody that it is another one.
+        if self.live.get(&pid).is_some_and(|live| live.relay.is_some()) {
+            killpg(foreground(terminal).unwrap_or(Pid::from_raw(pid)), Signal::SIGWINCH).ok();
+        }
         Ok(Answer::Resized {
             still: !is_running(pid),
         })
@@ -164,10 +227,20 @@ impl Processes {
                 Ok(_) | Err(_) => continue,
             };
             if let Some(live) = self.live.remove(&pid) {
+                self.relays.extend(live.relay.map(|mut relay| {
+                    relay.command_ended();
+                    relay
+                }));
                 outbox.tell(live.request, Answer::Exited { code, signal })?;
             }
         }
     }
+}
+
+/// The group of whoever uses the terminal now.
+fn foreground(terminal: &OwnedFd) -> Option<Pid> {
+    let group = rustix::termios::tcgetpgrp(terminal).ok()?;
+    Some(Pid::from_raw(group.as_raw_nonzero().get()))
 }
 
 /// Who the user is, then the sandbox's own environment, then the request's: the later wins.

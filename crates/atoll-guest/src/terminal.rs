@@ -2,8 +2,9 @@
 
 use atoll_core::wire::agent::TerminalSize;
 use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 #[derive(Debug)]
@@ -12,13 +13,19 @@ pub(crate) struct Pair {
     pub(crate) outside: OwnedFd,
     /// Descriptors 0, 1 and 2 of the command.
     pub(crate) inside: Vec<OwnedFd>,
+    /// Whether the outside hears of the end when nobody has the inside any more. Under gVisor it does not.
+    pub(crate) tells_end: bool,
 }
 
 pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let outside = openpt(flags)?;
     unlockpt(&outside)?;
-    let inside = ioctl_tiocgptpeer(&outside, flags)?;
+    let (inside, tells_end) = match ioctl_tiocgptpeer(&outside, flags) {
+        // gVisor has no such call.
+        Err(Errno::NOTTY | Errno::INVAL) => (by_name(&outside)?, false),
+        inside => (inside?, true),
+    };
     let mut modes = tcgetattr(&inside)?;
     // Erase takes away a whole character, not a byte of it.
     modes.input_modes |= InputModes::IUTF8;
@@ -26,7 +33,16 @@ pub(crate) fn open(size: TerminalSize) -> Result<Pair, Errno> {
     resize(&outside, size)?;
     let copy = || inside.try_clone().map_err(|_| Errno::MFILE);
     let inside = vec![copy()?, copy()?, copy()?];
-    Ok(Pair { outside, inside })
+    Ok(Pair {
+        outside,
+        inside,
+        tells_end,
+    })
+}
+
+fn by_name(outside: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let name = ptsname(outside, Vec::new())?;
+    rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Who uses the terminal is told, if the size is another than before.
