@@ -1,4 +1,4 @@
-//! How much a key may do: creates per minute, live sandboxes, processor seconds and bytes per day.
+//! How much a key may do: creates per minute (snapshots and rollbacks are some), live sandboxes, processor seconds and bytes per day.
 //!
 //! [`Limits::admit`] is asked before a sandbox is made and hands out a [`Slot`]; the limit holds under any number of
 //! parallel calls, because the slot is taken before the work starts and given back when it is dropped.
@@ -57,11 +57,20 @@ impl Limits {
         let quotas = caller.quotas.or(self.defaults);
         self.check_day(caller, now)?;
         let slot = self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)?;
-        let rate = match quotas.creates_per_minute {
-            Some(limit) => Some(self.buckets.take(caller.key_id.as_str(), limit.get(), Instant::now())?),
-            None => None,
-        };
+        let rate = self.pace(caller)?;
         Ok(Admission { slot, rate })
+    }
+
+    /// One of the key's creates of this minute: for a new sandbox, and for what costs as much as one.
+    pub fn pace(&self, caller: &Caller) -> Result<Option<Rate>, ApiError> {
+        match caller.quotas.or(self.defaults).creates_per_minute {
+            Some(most) => Ok(Some(self.buckets.take(
+                caller.key_id.as_str(),
+                most.get(),
+                Instant::now(),
+            )?)),
+            None => Ok(None),
+        }
     }
 
     /// A place for a sandbox that was put away and goes on: it was counted as a new one before.

@@ -34,6 +34,7 @@ impl Sandboxes {
         }
         let found = self.find_snapshot(caller, name);
         let snapshot = found.ok_or_else(|| ApiError::not_found("snapshot"))?;
+        self.quotas.pace(caller)?;
         Ok(session.roll_back(&caller.actor(), snapshot).await?)
     }
 

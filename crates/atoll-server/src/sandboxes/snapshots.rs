@@ -29,6 +29,9 @@ impl Sandboxes {
         name: Option<String>,
     ) -> Result<Arc<Snapshot>, ApiError> {
         let name = name.map(checked_name).transpose()?;
+        if session.saves() {
+            self.quotas.pace(caller)?;
+        }
         Ok(self.node.save(session, &caller.actor(), name, false).await?)
     }
 

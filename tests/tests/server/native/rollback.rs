@@ -92,6 +92,33 @@ fn a_sandbox_goes_back_to_its_snapshot_under_its_own_name() -> Result<()> {
 }
 
 #[test]
+fn snapshots_and_rollbacks_count_as_creates() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &["--quota", "creates_per_minute=3"])?;
+    let id = gvisor(&server)?;
+    let snapshot = saved(&server, &id)?;
+    rolled_back(&server, &id, &snapshot)?;
+    for path in ["rollback", "snapshots"] {
+        let call = json!({"snapshot": snapshot})
+            .as_object()
+            .filter(|_| path == "rollback")
+            .cloned();
+        let refused = server.json(
+            "POST",
+            &format!("/v1/sandboxes/{id}/{path}"),
+            &json!(call.unwrap_or_default()),
+        )?;
+        assert_eq!(
+            (refused.status, code(&refused)?),
+            (429, json!("rate_limited")),
+            "{path}"
+        );
+    }
+    assert_eq!(python(&server, &id, "print(6 * 7)")?, "42\n");
+    Ok(())
+}
+
+#[test]
 fn what_is_no_snapshot_of_it_is_refused_and_it_goes_on() -> Result<()> {
     let home = tempfile::tempdir()?;
     let server = Server::start(home.path(), &[])?;
