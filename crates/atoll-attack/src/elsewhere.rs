@@ -80,6 +80,7 @@ impl Instead {
             Self::Answers { .. } => "other answers, another control",
             Self::Load(there) if there.ends_sandbox => "ends the sandbox",
             Self::Load(there) if there.breach.is_some() => "another control",
+            Self::Load(there) if there.ends.contains(&Outcome::Timeout) => "may end by its deadline",
             Self::Load(_) => "counted as memory",
             Self::Itself => "see the probe",
         }

@@ -54,6 +54,19 @@ const fn counted(expect: &'static [Expect], counted_bytes: u64) -> Instead {
     })
 }
 
+/// Its memory is full, and its deadline may come before its end.
+const fn or_deadline(ends: &'static [Outcome]) -> Instead {
+    Instead::Load(LoadThere {
+        ends,
+        expect: &[],
+        breach: None,
+        ends_sandbox: false,
+        counted_bytes: 0,
+    })
+}
+
+const FULL: &str = "a guest's kernel takes the pages of programs from the sandbox again and again before it takes a process: it stands \
+                    still at its limit, and the deadline may come first";
 const LANDLOCK: &str =
     "gVisor's kernel has no Landlock; what is behind its files is asked by T01b: a process without any";
 const OF_HOST: &str =
@@ -306,6 +319,31 @@ pub const ELSEWHERE: &[Elsewhere] = &[
             ends_sandbox: false,
             counted_bytes: 0,
         }),
+    ),
+    guest("R03", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
+    guest(
+        "R03b",
+        FULL,
+        or_deadline(&[Outcome::Ok, Outcome::MemoryLimit, Outcome::Killed, Outcome::Timeout]),
+    ),
+    guest(
+        "R06",
+        FULL,
+        or_deadline(&[Outcome::MemoryLimit, Outcome::Ok, Outcome::Timeout]),
+    ),
+    guest("R06b", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
+    guest("R08", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
+    guest("D03", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
+    guest(
+        "R06c",
+        "the group of a guest's kernel counts these bytes as the sandbox's memory, and they fit into it",
+        counted(&[e("queued", &["all"])], 8 << 20),
+    ),
+    guest(
+        "R07c",
+        "the kernel of a guest has a bound of its own for them, by its small memory, so no control goes beyond it. What they take is \
+         the guest's own memory and never the host's: R03 and R08 ask for its bound",
+        Instead::NotAsked,
     ),
     guest(
         "F15",

@@ -7,7 +7,7 @@ use crate::here::Here;
 use crate::probe::{Expect, Facts};
 use crate::tries::{Progress, in_words};
 use crate::verdict::{Finding, Shown};
-use atoll_core::quantity::ProcessCount;
+use atoll_core::quantity::{ProcessCount, WallMillis};
 use atoll_core::{Execution, Limits, Outcome};
 use atoll_engine::{Engine, Sandbox, Wall};
 use serde_json::Map;
@@ -40,8 +40,11 @@ pub struct Roomier {
 
 /// The longest that a neighbour may wait for `x + 1` while loads run beside it on the same processors.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often the neighbour is asked.
+/// How often the neighbour is asked. In an emulated guest each answer is a good part of a processor's time.
 const BEAT: Duration = Duration::from_millis(30);
+const GUESTS_BEAT: Duration = Duration::from_millis(500);
+/// How long a guest whose memory is full is waited for.
+const STANDS_STILL: WallMillis = WallMillis::known(90_000);
 /// How many loads run beside each other.
 const AT_ONCE: usize = 3;
 
@@ -148,7 +151,7 @@ async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Resul
     python(&mut neighbour, "x = 41").await?;
     let mut own = sandbox_with(engine, load.bounds(ground)).await?;
     let before = python(&mut own, "6*7").await?.usage.peak_memory_bytes;
-    let mut ran = beside(&mut own, load, &mut neighbour).await?;
+    let mut ran = beside(&mut own, load, &mut neighbour, ground).await?;
     ran.memory_before = before;
     let mut next = match ground.load(load.id).is_some_and(|there| there.ends_sandbox) {
         true => sandbox(engine).await?,
@@ -162,7 +165,8 @@ async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Resul
 }
 
 /// Runs the load and asks the neighbour again and again until it has ended.
-async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox) -> Result<Ran, AttackError> {
+async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox, ground: Ground) -> Result<Ran, AttackError> {
+    let pause = if ground == Ground::Guest { GUESTS_BEAT } else { BEAT };
     let code = with_args(&Map::new(), load.code);
     let run = python(own, &code);
     tokio::pin!(run);
@@ -172,7 +176,7 @@ async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox) -> Resu
             let begun = Instant::now();
             let answer = python(neighbour, "x + 1").await?;
             let took = begun.elapsed();
-            tokio::time::sleep(BEAT).await;
+            tokio::time::sleep(pause).await;
             Ok::<_, AttackError>((answer, took))
         };
         tokio::pin!(beat);
@@ -214,7 +218,14 @@ impl Load {
     /// Where it must stop. An emulated processor gets the time to come so far, unless time is what stops it.
     fn bounds(&self, ground: Ground) -> Limits {
         let untimed = (self.limits.wall, self.limits.cpu_time) == (Limits::SMALL.wall, Limits::SMALL.cpu_time);
+        let may_stand_still = ground
+            .load(self.id)
+            .is_some_and(|there| there.ends.contains(&Outcome::Timeout));
         match ground {
+            Ground::Guest if untimed && may_stand_still => Limits {
+                wall: STANDS_STILL,
+                ..patient(self.limits)
+            },
             Ground::Guest if untimed => patient(self.limits),
             Ground::Host | Ground::Runc | Ground::Gvisor | Ground::Guest => self.limits,
         }

@@ -4,7 +4,8 @@ use crate::plan::Mode;
 use crate::sys::lockdown::Rlimit;
 use crate::walls::NoWall;
 use atoll_core::Limits;
-use rustix::process::{Resource, Rlimit as Bounds, getrlimit, setrlimit};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit as Bounds, getrlimit, prlimit, setrlimit};
 
 /// Room for descriptors in the jailer and all below it.
 const OPEN_FILES: u64 = 65_536;
@@ -105,6 +106,23 @@ pub(crate) fn of(limits: &Limits, alone: bool) -> Vec<Rlimit> {
         .into_iter()
         .map(|(number, resource, value)| bounded(number, resource, value))
         .collect()
+}
+
+/// Gives them to a process that is there already, as far as they differ between sandboxes.
+pub(crate) fn give(pid: Pid, limits: &Limits) -> Result<(), Errno> {
+    let different = [
+        (Resource::Nofile, limits.open_files.get()),
+        (Resource::Fsize, limits.scratch.get()),
+        (Resource::Nproc, processes(limits, false)),
+    ];
+    different.into_iter().try_for_each(|(resource, most)| {
+        let most = Some(most);
+        let bounds = Bounds {
+            current: most,
+            maximum: most,
+        };
+        prlimit(Some(pid), resource, bounds).map(drop)
+    })
 }
 
 /// Those that gVisor's kernel lets a process set. It counts processes itself: the host's groups count its own instead.

@@ -1,4 +1,4 @@
-//! The tier `microvm`: all but the loads that is tried on the jail is tried in guests, by the same probes. What is judged otherwise
+//! The tier `microvm`: all that is tried on the jail is tried in guests, by the same probes. What is judged otherwise
 //! there, and why, is in `crates/atoll-attack/src/elsewhere_table.rs` (T04, T06).
 //!
 //! It is the attack in parts: emulated guests are slow, and each part has a clock of its own.
@@ -7,8 +7,8 @@ use crate::lab::{bench, held, lab};
 use crate::rootless::here;
 use anyhow::{Context, Result};
 use atoll_attack::bench::Bench;
-use atoll_attack::{Answers, FILES, Finding, Ground, KERNEL, NETWORK, Probe, ROWS, RowControl, Verdict, ZYGOTE};
-use atoll_attack::{cases, nothing_left, probes};
+use atoll_attack::{Answers, FILES, Finding, Ground, KERNEL, LOADS, NETWORK, Probe, ROWS, RowControl, Verdict, ZYGOTE};
+use atoll_attack::{cases, loads, nothing_left, probes};
 use atoll_core::Tier;
 use atoll_engine::{Wall, Walls};
 
@@ -47,6 +47,22 @@ async fn a_guest_holds_its_kernel() -> Result<()> {
 #[tokio::test]
 async fn a_guest_holds_its_interpreter_and_its_network() -> Result<()> {
     hold(&[ZYGOTE, NETWORK]).await
+}
+
+/// The loads by their place in the list: one test has not the time for all.
+async fn meet(part: std::ops::Range<usize>) -> Result<()> {
+    let list: Vec<_> = LOADS.iter().skip(part.start).take(part.len()).collect();
+    held(&loads(&of_guests()?, here(), &list, &SILENT).await?)
+}
+
+#[tokio::test]
+async fn the_first_loads_meet_their_limits_in_a_guest() -> Result<()> {
+    meet(0..LOADS.len() / 2).await
+}
+
+#[tokio::test]
+async fn the_other_loads_meet_their_limits_in_a_guest() -> Result<()> {
+    meet(LOADS.len() / 2..LOADS.len()).await
 }
 
 /// Without the list of calls the same probes breach: they can fail in a guest, too.

@@ -92,6 +92,8 @@ impl Guest {
     }
 
     fn build(plan: GuestPlan, agent: AgentMain, control: File) -> Result<Self, Fault> {
+        // Those of a kernel's first process are lower than what a sandbox may be given.
+        crate::rlimits::shed_inherited();
         // The sandbox's own ceiling decides, not a guess of how much the whole machine could need.
         fs::write("/proc/sys/vm/overcommit_memory", "1")?;
         lay_root().wall("mounts")?;
@@ -158,6 +160,7 @@ impl Guest {
         let room = |limits: &Limits| (limits.scratch, limits.scratch_inodes);
         let resize = room(&limits) != room(&self.plan.limits);
         self.plan.limits = limits;
+        self.give_rlimits()?;
         let asked = Attach {
             limits,
             names: Vec::new(),
@@ -167,6 +170,24 @@ impl Guest {
             true => lay_into(self.shell.as_fd(), &asked, true),
             false => Ok(()),
         }
+    }
+
+    /// To what the saved guest has running; the agent, which is the first, has none of the sandbox's.
+    fn give_rlimits(&self) -> Result<(), Fault> {
+        if self.plan.template.walls.is_off(Wall::Rlimits) {
+            return Ok(());
+        }
+        for pid in self.groups.processes()? {
+            let is_agent = number_inside(pid) == Some(1);
+            let given = match rustix::process::Pid::from_raw(pid).filter(|_| !is_agent) {
+                Some(pid) => crate::rlimits::give(pid, &self.plan.limits),
+                None => Ok(()),
+            };
+            if given != Err(Errno::SRCH) {
+                given.step("give a process its limits").wall("rlimits")?;
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of an input. When all are there, the file is shown inside, as read-only as any input.
