@@ -26,8 +26,7 @@ pub async fn try_out(program: &Path, home: &Path) -> Result<(), EngineError> {
         run_dir,
         spool: dir.clone(),
     };
-    std::fs::create_dir_all(tree.join("kernel")).map_err(TierError::Start)?;
-    let jail = JailBackend::start(plan).await?;
+    let jail = JailBackend::start_with(plan, || std::fs::create_dir_all(tree.join("kernel"))).await?;
     let tried = in_sandbox(&jail, &dir, &tree).await;
     jail.stop().await;
     tried

@@ -46,6 +46,19 @@ fn what_is_not_there_says_how_to_get_it() -> Result<()> {
     Ok(())
 }
 
+/// Each makes a sandbox of its own, and removes what dead ones left.
+#[test]
+fn doctors_side_by_side_do_not_disturb_each_other() -> Result<()> {
+    let all: Vec<_> = (0..24)
+        .map(|_| std::thread::spawn(|| run(&["doctor", "--json"])))
+        .collect();
+    for one in all {
+        let ran = one.join().map_err(|_| anyhow::anyhow!("a thread has failed"))??;
+        assert_eq!(ran.code, Some(0), "{}", ran.stdout);
+    }
+    Ok(())
+}
+
 #[test]
 fn the_text_for_people_says_the_same() -> Result<()> {
     let ran = run(&["doctor"])?;

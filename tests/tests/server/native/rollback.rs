@@ -94,7 +94,7 @@ fn a_sandbox_goes_back_to_its_snapshot_under_its_own_name() -> Result<()> {
 #[test]
 fn snapshots_and_rollbacks_count_as_creates() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let server = Server::start(home.path(), &["--quota", "creates_per_minute=3"])?;
+    let server = Server::start(home.path(), &["--quota-creates-per-minute", "3"])?;
     let id = gvisor(&server)?;
     let snapshot = saved(&server, &id)?;
     rolled_back(&server, &id, &snapshot)?;

@@ -45,7 +45,17 @@ pub(crate) struct JailBackend {
 
 impl JailBackend {
     pub(crate) async fn start(plan: JailPlan) -> Result<Self, TierError> {
+        Self::start_with(plan, || Ok(())).await
+    }
+
+    /// `prepare` lays what is in the instance's own directory: before the instance is there, another one could take that for a
+    /// dead one's and remove it.
+    pub(crate) async fn start_with(
+        plan: JailPlan,
+        prepare: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<Self, TierError> {
         let link = Link::start(&plan.program, &plan.instance, &plan.run_dir).await?;
+        prepare().map_err(TierError::Start)?;
         let zygote = link.open_template(TEMPLATE, plan.template).await?;
         Ok(Self {
             link: Arc::new(link),
