@@ -32,6 +32,8 @@ pub(crate) struct Processes {
     relays: Vec<Relay>,
     /// Who has had SIGINT since the last interrupt of a shell began.
     interrupted: HashSet<i32>,
+    /// Who was first seen with the last call of that interrupt.
+    newcomers: HashSet<i32>,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Processes {
             live: HashMap::new(),
             relays: Vec::new(),
             interrupted: HashSet::new(),
+            newcomers: HashSet::new(),
         })
     }
 
@@ -170,20 +173,26 @@ impl Processes {
     }
 
     /// The shell first: it must know before what it waits for is gone. A program that the shell was just about to start comes
-    /// to be after its interrupt, and has its own with the next call.
+    /// to be after its interrupt, and has its own with a later call: when it is seen for the second time. What the shell itself
+    /// starts for a moment to give up a function would take the shell with it.
     pub(crate) fn interrupt(&mut self, process: u32, again: bool) {
         let Some(shell) = self.pid_of(process) else {
             return;
         };
-        if !again {
-            self.interrupted.clear();
-        }
+        let there: HashSet<i32> = members(shell).filter(|pid| *pid != shell).collect();
         kill(Pid::from_raw(shell), Signal::SIGURG).ok();
-        for pid in members(shell).filter(|pid| *pid != shell) {
-            if self.interrupted.insert(pid) {
-                kill(Pid::from_raw(pid), Signal::SIGINT).ok();
+        let meant = match again {
+            true => there.intersection(&self.newcomers).copied().collect(),
+            false => {
+                self.interrupted.clear();
+                there.clone()
             }
+        };
+        for pid in &meant {
+            kill(Pid::from_raw(*pid), Signal::SIGINT).ok();
         }
+        self.interrupted.extend(meant);
+        self.newcomers = there.difference(&self.interrupted).copied().collect();
     }
 
     /// A shell's line editor asks for the size and sets what it was told, again and again: who changes it in between is not
