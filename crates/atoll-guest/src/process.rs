@@ -108,11 +108,11 @@ impl Processes {
     }
 
     pub(crate) fn relay(&mut self) {
-        for (pid, live) in &mut self.live {
-            let group = live.terminal.as_ref().and_then(foreground);
-            live.relay.take_if(|relay| {
+        for (pid, Live { terminal, relay, .. }) in &mut self.live {
+            relay.take_if(|relay| {
                 let goes_on = relay.step();
                 for signal in relay.take_signals() {
+                    let group = terminal.as_ref().and_then(foreground);
                     killpg(group.unwrap_or(Pid::from_raw(*pid)), signal).ok();
                 }
                 !goes_on

@@ -119,7 +119,7 @@ fn a_recursive_watch_picks_up_new_directories() {
     wanted.extend(file("new/er/file"));
     assert_eq!(client.seen(watch), seen(&wanted));
     // Faster than any watch can follow; still everything comes, and once.
-    client.shell(&format!("python3 -c '{FAST}'"));
+    client.shell(&format!("python3 -c '{FAST}' {FAST_COUNT}"));
     client.done(Ask::MakeDir { path: "d/end".into() });
     let changes = client.seen(watch);
     let times = |kind| {
@@ -140,11 +140,11 @@ fn a_recursive_watch_picks_up_new_directories() {
 const FAST_COUNT: usize = 2000;
 /// With pauses of all lengths that a watch may need for one of its steps.
 const FAST: &str = "
-import os, time
+import os, sys, time
 def pause(i):
     end = time.perf_counter() + (i % 100) * 1e-6
     while time.perf_counter() < end: pass
-for i in range(2000):
+for i in range(int(sys.argv[1])):
     os.mkdir(f\"d/{i}\")
     pause(i)
     os.mkdir(f\"d/{i}/sub\")
