@@ -94,7 +94,7 @@ fn an_image_is_the_same_behind_every_wall() -> Result<()> {
             std::fs::read_to_string(world.path(tier).join("made.txt"))?.contains("dist-packages/pandas"),
             "{tier}"
         );
-        let bash = format!("cat /only-here.txt; [ -e {OF_THE_HOST} ] || echo away; echo $GREETING");
+        let bash = format!("cat /only-here.txt; ls /only-here.txt; [ -e {OF_THE_HOST} ] || echo away; echo $GREETING");
         let ran = world.atoll(&[
             "run",
             "--tier",
@@ -108,7 +108,7 @@ fn an_image_is_the_same_behind_every_wall() -> Result<()> {
         ])?;
         assert_eq!(
             (ran.code, ran.stdout.as_str()),
-            (Some(0), "of the image\naway\nhello from the image\n"),
+            (Some(0), "of the image\n/only-here.txt\naway\nhello from the image\n"),
             "{tier} {ran:?}"
         );
     }
