@@ -36,15 +36,20 @@ pub(crate) fn run(project: &Project) -> Result<()> {
     steps.step("clients over HTTP", || {
         side_by_side(vec![python::client_tests(project)?, node::client_tests(project)?])
     })?;
-    steps.step("Rust tests", || {
-        cargo(project, &["nextest", "run", "--workspace", "--release"])
-    })?;
+    steps.step("Rust tests", || run_rust_tests(project))?;
     steps.summary();
     Ok(())
 }
 
 fn cargo(project: &Project, args: &[&str]) -> Result<()> {
     check(project.cargo().args(args))
+}
+
+/// A test that fails by an error tells the error; fifty lines of frames of the test's own runner would hide it.
+fn run_rust_tests(project: &Project) -> Result<()> {
+    let mut tests = project.cargo();
+    tests.args(["nextest", "run", "--workspace", "--release"]);
+    check(tests.env("RUST_LIB_BACKTRACE", "0"))
 }
 
 /// On the Node that contexts run on.
