@@ -78,6 +78,9 @@ impl Instead {
             Self::Answers { breach: None, .. } => "other answers",
             Self::Answers { expect: [], .. } => "another control",
             Self::Answers { .. } => "other answers, another control",
+            Self::Load(there) if there.ends_sandbox && there.counted_bytes > 0 => {
+                "counted as memory, or ends the sandbox"
+            }
             Self::Load(there) if there.ends_sandbox => "ends the sandbox",
             Self::Load(there) if there.breach.is_some() => "another control",
             Self::Load(there) if there.ends.contains(&Outcome::Timeout) => "may end by its deadline",

@@ -54,6 +54,17 @@ const fn counted(expect: &'static [Expect], counted_bytes: u64) -> Instead {
     })
 }
 
+/// The same, and there may be no room for it: then the host ends gVisor's kernel.
+const fn counted_or_ends(expect: &'static [Expect], counted_bytes: u64) -> Instead {
+    Instead::Load(LoadThere {
+        ends: &[Outcome::Ok, Outcome::MemoryLimit],
+        expect,
+        breach: None,
+        ends_sandbox: true,
+        counted_bytes,
+    })
+}
+
 /// Its memory is full, and its deadline may come before its end.
 const fn or_deadline(ends: &'static [Outcome]) -> Instead {
     Instead::Load(LoadThere {
@@ -71,6 +82,7 @@ const LANDLOCK: &str =
     "gVisor's kernel has no Landlock; what is behind its files is asked by T01b: a process without any";
 const OF_HOST: &str =
     "it looks at processes of the sandbox from outside, and there are none: only gVisor's kernel, asked by T01b";
+const JUST_FITS: &str = "gVisor's kernel keeps them in its own memory, which the sandbox's group counts: they just fit, or that kernel is ended";
 const MEMORY: &str =
     "the host ends gVisor's kernel when the group's memory is used up; the neighbour and the host go on";
 const COUNTED: &str = "gVisor's kernel keeps it in its own memory, which the sandbox's group counts and bounds; the host's tables hold none";
@@ -294,21 +306,11 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor("R06b", MEMORY, ends(&[Outcome::MemoryLimit])),
     gvisor("R08", MEMORY, ends(&[Outcome::MemoryLimit])),
     gvisor("D03", MEMORY, ends(&[Outcome::MemoryLimit])),
-    gvisor("R06", COUNTED, counted(&[e("queued", &["all"])], 4 << 20)),
-    gvisor("R06c", COUNTED, counted(&[e("queued", &["all"])], 8 << 20)),
+    gvisor("R06", JUST_FITS, counted_or_ends(&[e("queued", &["all"])], 4 << 20)),
+    gvisor("R06c", JUST_FITS, counted_or_ends(&[e("queued", &["all"])], 8 << 20)),
     gvisor("R06d", COUNTED, counted(&[e("rights", &["all"])], 0)),
     gvisor("R07", COUNTED, counted(&[e("timers", &["all"])], 0)),
-    gvisor(
-        "R07c",
-        "gVisor's kernel keeps them in its own memory, which the sandbox's group counts: they just fit, or that kernel is ended",
-        Instead::Load(LoadThere {
-            ends: &[Outcome::MemoryLimit, Outcome::Ok],
-            expect: &[e("watches", &["all"])],
-            breach: None,
-            ends_sandbox: true,
-            counted_bytes: 16 << 20,
-        }),
-    ),
+    gvisor("R07c", JUST_FITS, counted_or_ends(&[e("watches", &["all"])], 16 << 20)),
     gvisor(
         "R07b",
         "gVisor's kernel has a bound of its own, whatever the limit says: no control goes beyond it",
