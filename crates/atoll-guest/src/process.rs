@@ -4,8 +4,8 @@ use crate::files::resolve;
 use crate::outbox::Outbox;
 use crate::refused::{About, Refused};
 use crate::relay::Relay;
-use crate::terminal;
-use crate::usage::{is_running, members};
+use crate::terminal::{self, Ends};
+use crate::usage::{catches, is_running, members};
 use atoll_core::wire::agent::{Answer, Refusal, TerminalSize};
 use atoll_jail::channel::ChannelError;
 use atoll_jail::command::{self, Command};
@@ -44,32 +44,6 @@ struct Live {
     terminal: Option<OwnedFd>,
     /// Who carries its bytes, where the terminal cannot be handed to the engine.
     relay: Option<Relay>,
-}
-
-/// The ends of a terminal that are not the command's: ours, the engine's, and who is between them if they are two.
-#[derive(Debug, Default)]
-struct Ends {
-    terminal: Option<OwnedFd>,
-    engine: Option<OwnedFd>,
-    relay: Option<Relay>,
-}
-
-impl Ends {
-    fn of(outside: OwnedFd, tells_end: bool) -> Result<Self, Refused> {
-        let terminal = outside.try_clone().about("keep a terminal")?;
-        let (relay, engine) = match tells_end {
-            true => (None, outside),
-            false => {
-                let (relay, engine) = Relay::new(outside).about("carry a terminal")?;
-                (Some(relay), engine)
-            }
-        };
-        Ok(Self {
-            terminal: Some(terminal),
-            engine: Some(engine),
-            relay,
-        })
-    }
 }
 
 /// What a `Spawn` asks for.
@@ -174,7 +148,8 @@ impl Processes {
 
     /// The shell first: it must know before what it waits for is gone. A program that the shell was just about to start comes
     /// to be after its interrupt, and has its own with a later call: when it is seen for the second time. What the shell itself
-    /// starts for a moment to give up a function would take the shell with it.
+    /// starts for a moment to give up a function would take the shell with it. A subshell that was just forked still has the
+    /// shell's way to catch an interrupt and loses it: who is left and does not catch it has it once more.
     pub(crate) fn interrupt(&mut self, process: u32, again: bool) {
         let Some(shell) = self.pid_of(process) else {
             return;
@@ -182,7 +157,7 @@ impl Processes {
         let there: HashSet<i32> = members(shell).filter(|pid| *pid != shell).collect();
         kill(Pid::from_raw(shell), Signal::SIGURG).ok();
         let meant = match again {
-            true => there.intersection(&self.newcomers).copied().collect(),
+            true => self.meant_again(&there),
             false => {
                 self.interrupted.clear();
                 there.clone()
@@ -193,6 +168,13 @@ impl Processes {
         }
         self.interrupted.extend(meant);
         self.newcomers = there.difference(&self.interrupted).copied().collect();
+    }
+
+    fn meant_again(&self, there: &HashSet<i32>) -> HashSet<i32> {
+        let left = there.intersection(&self.interrupted).copied();
+        let defenceless = left.filter(|pid| !catches(*pid, Signal::SIGINT));
+        let late = there.intersection(&self.newcomers).copied();
+        late.chain(defenceless).collect()
     }
 
     /// A shell's line editor asks for the size and sets what it was told, again and again: who changes it in between is not

@@ -1,5 +1,7 @@
 //! Terminals: a pair from the sandbox's own `/dev/pts`.
 
+use crate::refused::{About, Refused};
+use crate::relay::Relay;
 use atoll_core::wire::agent::TerminalSize;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -72,5 +74,31 @@ mod tests {
         let mut bytes = [0; 8];
         let count = rustix::io::read(&pair.outside, &mut bytes).unwrap();
         assert_eq!(&bytes[..count], b"x\r\n");
+    }
+}
+
+/// The ends of a terminal that are not the command's: ours, the engine's, and who is between them if they are two.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) engine: Option<OwnedFd>,
+    pub(crate) relay: Option<Relay>,
+}
+
+impl Ends {
+    pub(crate) fn of(outside: OwnedFd, tells_end: bool) -> Result<Self, Refused> {
+        let terminal = outside.try_clone().about("keep a terminal")?;
+        let (relay, engine) = match tells_end {
+            true => (None, outside),
+            false => {
+                let (relay, engine) = Relay::new(outside).about("carry a terminal")?;
+                (Some(relay), engine)
+            }
+        };
+        Ok(Self {
+            terminal: Some(terminal),
+            engine: Some(engine),
+            relay,
+        })
     }
 }

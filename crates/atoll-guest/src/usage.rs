@@ -1,6 +1,7 @@
 //! The user's processes as `/proc` tells them: what they use, for hosts that give the sandbox no cgroup, and who is in a group.
 
 use atoll_core::wire::agent::Answer;
+use nix::sys::signal::Signal;
 use std::fs;
 use std::str::FromStr;
 
@@ -70,6 +71,14 @@ pub(crate) fn is_running(session: i32) -> bool {
     })
 }
 
+/// Whether a process has a handler for a signal; one of which nothing can be told is taken to have one.
+pub(crate) fn catches(pid: i32, signal: Signal) -> bool {
+    let status = text(pid.unsigned_abs(), "status");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & (1 << (signal as i32 - 1)) != 0)
+}
+
 fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -121,5 +130,14 @@ mod tests {
         assert_eq!(cpu_ms(stat), 100 * 1000 / rustix::param::clock_ticks_per_second());
         assert_eq!((tasks(stat), field(stat, 5)), (1, Some(7)));
         assert_eq!((kib_of("", "RssAnon:"), cpu_ms(""), tasks("")), (None, 0, 0));
+    }
+
+    #[test]
+    fn who_has_a_handler_catches_a_signal() {
+        let ours = i32::try_from(std::process::id()).unwrap();
+        // The runtime of Rust has one for SIGSEGV, to tell of a full stack.
+        assert!(catches(ours, Signal::SIGSEGV));
+        assert!(!catches(ours, Signal::SIGINT));
+        assert!(catches(0, Signal::SIGINT), "there is no process 0");
     }
 }
