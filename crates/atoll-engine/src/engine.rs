@@ -10,7 +10,7 @@ use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::snapshot::{SavedState, Snapshot, SnapshotError};
 use crate::spool::Spool;
 use crate::template::{NODE, Programs, Template};
-use atoll_core::{Language, Tier};
+use atoll_core::{Gives, Language, Tier};
 use atoll_jail::plan::{Rotation, Walls};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -132,6 +132,7 @@ impl Engine {
             inputs,
             python,
             watched: spec.dry_run,
+            gives: spec.gives(),
         };
         let (bare, context) = self.backend.make(made).await?;
         Ok(Walled::with(self, bare, context, spec, Origin::Made))
@@ -170,6 +171,7 @@ impl Engine {
             inputs: Vec::new(),
             python: false,
             watched: false,
+            gives: Gives::ALL,
         };
         let SavedState { talk, slots } = &snapshot.state;
         let saved = Saved {
@@ -193,6 +195,7 @@ impl Engine {
             inputs: Vec::new(),
             python: true,
             watched: false,
+            gives: Gives::ALL,
         };
         Ok(self.backend.make(made).await?)
     }

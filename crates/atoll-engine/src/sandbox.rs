@@ -1,57 +1,35 @@
 //! A claimed sandbox: contexts that run side by side, what is inside, its end. Reached through the door only (`door/`).
 
+mod judging;
+mod saving;
+mod spec;
+
 use crate::audit::{Actor, FileFact};
-use crate::backend::{BareSandbox, Files, Inspected, TierError};
-use crate::contexts::{Contexts, HOME, Seat, Slot};
-use crate::control::Control;
+use crate::backend::{BareSandbox, Inspected};
+use crate::contexts::{Contexts, HOME, Slot};
 use crate::engine::{Engine, EngineError};
 use crate::environment::{check_environment, with_secrets};
-use crate::execute::{Ended, Job, Output, Sink, execute, limit_in_words};
+use crate::execute::{Ended, Job, Sink, execute, limit_in_words};
 use crate::files::{SavedFiles, save};
-use crate::gate::{self, Approver, Asked, Decision, InputFact, PassedCommand, Place, Refusal, RefusedCommand, Settled};
+use crate::gate::Approver;
 use crate::guarded::Care;
 use crate::hint::Refusals;
-use crate::input::{Input, prepare_inputs};
-use crate::inside::{CommandSpec, Commands};
+use crate::input::prepare_inputs;
+use crate::inside::Commands;
 use crate::lost;
 use crate::out_dir::OutDir;
 use crate::policy::Policy;
-use crate::routing::{Guests, Seen};
-use crate::share::Room;
-use crate::snapshot::{SavedSlot, SavedState, SnapshotError};
+use crate::routing::Guests;
 use crate::template::Programs;
 use atoll_core::execution::{Execution, LeftOut, Provenance, Receipt};
-use atoll_core::{ContextId, EndReason, ExecutionId, Finding, Language, Limits, SandboxId, Tier};
+use atoll_core::{ContextId, EndReason, Finding, Language, Limits, SandboxId, Tier};
 use atoll_guard::redact::Secrets;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 
-/// What is personal about a sandbox. Saying nothing means: no inputs, no environment, the small limits.
-#[derive(Clone, Debug, Default)]
-pub struct SandboxSpec {
-    /// In which it is made: that of its engine, which a node finds by it.
-    pub tier: Tier,
-    pub limits: Limits,
-    pub inputs: Vec<Input>,
-    pub env: BTreeMap<String, String>,
-    /// Variables as well, which are taken out of all that comes back.
-    pub secrets: Secrets,
-    /// Which context is started with the sandbox; others start when they are first used.
-    pub start: Option<Language>,
-    /// It is made for one execution: what that leaves to be done is waited for, and nobody comes back to its state.
-    pub once: bool,
-    /// What its code starts and whom it reaches for is looked at, and told beside its files.
-    pub dry_run: bool,
-    /// Who asks for it, as the audit log tells it.
-    pub by: Actor,
-    /// What its code is held against; absent: the standard one.
-    pub policy: Option<Arc<Policy>>,
-    /// Who is asked if the policy asks; absent: nobody, and the answer is no.
-    pub approver: Option<Arc<dyn Approver>>,
-}
+pub use spec::{Choice, Origin, Request, SandboxSpec, SandboxUsage};
 
 /// What an execution gave, and who let it run or did not, if somebody was asked.
 #[derive(Debug)]
@@ -59,9 +37,6 @@ pub(crate) struct Executed {
     pub(crate) execution: Execution,
     pub(crate) approver: Option<String>,
 }
-
-/// Who is asked waits so long for the digests of large inputs, and then does without.
-const DIGESTS_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Walled {
@@ -96,55 +71,6 @@ pub(crate) struct Walled {
     origin: Origin,
     /// When processor time was last asked for, and what it was.
     sampled: std::sync::Mutex<(std::time::Instant, u64)>,
-}
-
-/// What a sandbox uses now.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SandboxUsage {
-    /// Of one processor, since it was last asked for.
-    pub cpu_percent: f64,
-    pub memory_bytes: u64,
-    pub disk_bytes: u64,
-}
-
-/// Where a sandbox came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Prepared in a pool before anybody asked.
-    Pool,
-    /// Made for who asked.
-    Made,
-}
-
-/// One execution that is asked for.
-#[derive(Debug)]
-pub struct Request<'a> {
-    pub id: ExecutionId,
-    pub context: Choice,
-    pub code: &'a str,
-    /// On top of the sandbox's environment, for this execution only.
-    pub env: BTreeMap<String, String>,
-    /// The same, which are taken out of all that comes back: of this execution and of later ones.
-    pub secrets: Secrets,
-    /// In place of the sandbox's own; only what holds for one execution is looked at.
-    pub limits: Option<Limits>,
-    pub control: Control,
-    /// What its results take. A caller that keeps results keeps a copy.
-    pub room: Room,
-    /// Results as the code made them, not cleaned for a viewer.
-    pub raw_results: bool,
-    /// Besides the sandbox's own, which it can tighten and not loosen.
-    pub policy: Option<Arc<Policy>>,
-    /// Somebody who may say so has said yes to what the policy asks about.
-    pub approved: bool,
-}
-
-/// In which context an execution runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The one that every sandbox has for this language.
-    Default(Language),
-    Named(ContextId),
 }
 
 impl Walled {
@@ -216,63 +142,6 @@ impl Walled {
     /// One that goes on under the name of another wall's.
     pub(crate) fn called(self, id: &SandboxId) -> Self {
         Self { id: id.clone(), ..self }
-    }
-
-    /// Writes the sandbox to two files and lets it go on. Waits for what runs in its contexts; what else runs stands still
-    /// meanwhile.
-    pub(crate) async fn save(&self, files: Files) -> Result<SavedState, EngineError> {
-        self.may_be_saved()?;
-        let still = self.contexts.still().await;
-        self.bare.freeze(true).await?;
-        let saved = self.save_still(&still, files, true).await;
-        let moves = self.bare.freeze(false).await;
-        drop(still);
-        let saved = saved?;
-        moves?;
-        Ok(saved)
-    }
-
-    /// The same for one whose processes stand still already, and stay so. Nothing that somebody waits for may be under way: its
-    /// wall can go then, and all that is known of it is in the files.
-    pub(crate) async fn save_paused(&self, files: Files) -> Result<SavedState, EngineError> {
-        let still = self.contexts.still_now().ok_or(SnapshotError::Busy)?;
-        self.save_still(&still, files, false).await
-    }
-
-    /// Whether a pause can bring it to disk.
-    pub(crate) fn may_be_put_away(&self) -> Result<(), EngineError> {
-        self.may_be_saved()?;
-        match self.once || !self.commands.list().is_empty() {
-            true => Err(SnapshotError::Busy.into()),
-            false => Ok(()),
-        }
-    }
-
-    /// For copies, or for one that takes its place.
-    async fn save_still(
-        &self,
-        still: &[(Arc<Slot>, Seat)],
-        files: Files,
-        copies: bool,
-    ) -> Result<SavedState, EngineError> {
-        let slots = still.iter().map(|(slot, seat)| slot.saved(seat.as_ref(), copies));
-        let slots = slots.collect::<Result<Vec<SavedSlot>, TierError>>()?;
-        let contexts = slots.iter().filter_map(|slot| slot.context).collect();
-        let talk = self.bare.save(contexts, files).await?.talk;
-        Ok(SavedState { talk, slots })
-    }
-
-    fn may_be_saved(&self) -> Result<(), EngineError> {
-        if self.saves_for.is_none() {
-            return Err(TierError::NotInTier(self.bare.tier).into());
-        }
-        if !crate::lock::lock(&self.known).is_empty() {
-            return Err(SnapshotError::HasSecrets.into());
-        }
-        match self.inputs.is_empty() {
-            true => Ok(()),
-            false => Err(SnapshotError::HasInputs.into()),
-        }
     }
 
     pub(crate) fn id(&self) -> &SandboxId {
@@ -362,100 +231,6 @@ impl Walled {
 
     pub(crate) fn policy(&self) -> &Arc<Policy> {
         &self.policy
-    }
-
-    /// What a call is held against.
-    fn policy_with(&self, call: Option<&Policy>) -> Arc<Policy> {
-        call.map_or_else(|| Arc::clone(&self.policy), |call| Arc::new(self.policy.tighten(call)))
-    }
-
-    /// Whether the policy, or somebody whom it asks, lets a command start.
-    pub(crate) async fn pass_command(&self, by: &Actor, spec: &CommandSpec) -> Result<PassedCommand, EngineError> {
-        let (script, mut judged) = gate::judge_command(spec, &self.policy).await;
-        judged.keep_floor(&self.policy, gate::seen(spec), (self.tier(), &self.guests));
-        self.hides().iter().for_each(|hides| judged.hide(hides));
-        let asked = Asked {
-            by,
-            execution: None,
-            language: Language::Bash,
-            code: &script,
-            policy: &self.policy,
-            limits: &self.limits,
-            env: &spec.env,
-            control: None,
-        };
-        let settled = self.settle(asked, judged, &mut |_| {}).await?;
-        let (findings, approver) = (settled.findings, settled.approver);
-        match settled.refusal {
-            None => Ok(PassedCommand { findings, approver }),
-            Some(refusal) => Err(EngineError::Policy(Box::new(RefusedCommand {
-                refusal,
-                findings,
-                approver,
-            }))),
-        }
-    }
-
-    /// The input files with their digests, which are read since the sandbox was made.
-    pub(crate) async fn input_facts(&self) -> Vec<InputFact> {
-        let mut told = self.input_digests.subscribe();
-        let read = async {
-            let facts = told.wait_for(Option::is_some).await;
-            facts.ok().and_then(|facts| facts.clone()).unwrap_or_default()
-        };
-        let facts = match self.inputs.is_empty() {
-            true => Vec::new(),
-            false => tokio::time::timeout(DIGESTS_WITHIN, read).await.unwrap_or_default(),
-        };
-        let fact = |(at, name): (usize, &String)| InputFact {
-            name: name.clone(),
-            sha256: facts.get(at).and_then(|fact| fact.sha256),
-        };
-        self.inputs.iter().enumerate().map(fact).collect()
-    }
-
-    /// What the policy, and somebody whom it asks, say to the code. Its context is not touched meanwhile.
-    async fn judged(
-        &self,
-        by: &Actor,
-        slot: &Slot,
-        request: &Request<'_>,
-        sink: &mut (dyn FnMut(Output<'_>) + Send),
-    ) -> Result<Settled, EngineError> {
-        let policy = self.policy_with(request.policy.as_deref());
-        let mut judged = gate::judge_aside(request.code, slot.language, &policy, self.once).await;
-        let approved = request.approved && matches!(judged.decision, Decision::Ask(_));
-        if approved {
-            judged.decision = Decision::Run;
-        }
-        judged.keep_floor(&policy, Seen::Whole, (self.tier(), &self.guests));
-        self.hides().iter().for_each(|hides| judged.hide(hides));
-        let asked = Asked {
-            by,
-            execution: Some(&request.id),
-            language: slot.language,
-            code: request.code,
-            policy: &policy,
-            limits: request.limits.as_ref().unwrap_or(&self.limits),
-            env: &request.env,
-            control: Some(&request.control),
-        };
-        let mut settled = self.settle(asked, judged, &mut |id| sink(Output::Held(id))).await?;
-        if approved {
-            settled.approver = by.key.clone().or_else(|| Some(by.tenant.clone()));
-        }
-        Ok(settled)
-    }
-
-    /// The answer in place of an execution.
-    fn refused(&self, slot: &Slot, id: ExecutionId, refusal: Refusal, settled: (Vec<Finding>, String)) -> Execution {
-        let place = Place {
-            sandbox: Some(self.id.clone()),
-            context: Some(slot.id.clone()),
-            template: Some(self.template_digest.clone()),
-            tier: self.bare.tier,
-        };
-        refusal.into_execution(id, slot.language, settled, place)
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others

@@ -7,7 +7,7 @@ use crate::backend::{Backend, BareSandbox, Interpreter, JailBackend, JailPlan, M
 use crate::engine::EngineError;
 use crate::input::{Input, prepare_inputs};
 use crate::spool::Spool;
-use atoll_core::Limits;
+use atoll_core::{Gives, Limits};
 use atoll_jail::plan::{TemplatePlan, Walls};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,6 +55,7 @@ async fn in_sandbox(jail: &JailBackend, dir: &Path, tree: &Path) -> Result<(), E
         inputs,
         python: false,
         watched: false,
+        gives: Gives::ALL,
     };
     let (sandbox, _) = jail.make(made).await?;
     let tried = start_a_program(&sandbox).await;

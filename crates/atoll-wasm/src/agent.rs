@@ -68,11 +68,12 @@ impl Agent {
         let room = Room::new(Files::open(&start.files)?, &start.limits)?;
         let ground = Ground {
             room: Arc::clone(&room),
-            component: host::linker(&engine)?.instantiate_pre(&component)?,
+            component: host::linker(&engine, start.gives)?.instantiate_pre(&component)?,
             engine,
             memory,
             stdlib: start.stdlib.clone(),
             files: start.files.clone(),
+            gives: start.gives,
         };
         Ok(Self {
             ground: Arc::new(ground),

@@ -1,6 +1,8 @@
-//! The component in the data directory: made once, found by what it is made of, checked by its digest before it is used.
+//! The component in the data directory, with the standard library beside it: made once, found by what they are made of, checked
+//! by their digests before they are used.
 
 use crate::recipe::{ERYX, MODULES, WASMTIME, kernel};
+use crate::tree;
 use fs_err as fs;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, MemfdFlags, SealFlags, fcntl_add_seals, flock, memfd_create};
@@ -15,7 +17,7 @@ const DIGEST: &str = "digest";
 /// The end of the name of one that is being made, with the number of who makes it.
 const PART: &str = ".part-";
 /// Changes with the way it is made or laid down.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 /// How many steps [`build`] tells of.
 pub const STEPS: u64 = 4;
 
@@ -56,23 +58,29 @@ pub fn is_built(home: &Path) -> bool {
     dir(home).join(DIGEST).is_file()
 }
 
-/// Reads it into memory that is then sealed, and compares the digest of just these bytes.
+/// Reads it into memory that is then sealed, and compares the digest of just these bytes; the files of the standard library are
+/// compared where they are.
 pub fn open(home: &Path) -> Result<Checked, ComponentError> {
     let dir = dir(home);
-    let wanted = match fs::read_to_string(dir.join(DIGEST)) {
-        Ok(wanted) => wanted.trim().to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ComponentError::NotBuilt),
-        Err(error) => return Err(step("read the component's digest")(error)),
-    };
+    let wanted = fs::read_to_string(dir.join(DIGEST)).map_err(not_read("read the component's digest"))?;
+    let (wanted, wanted_of_stdlib) = wanted.split_once('\n').unwrap_or_default();
     let path = dir.join(COMPONENT);
-    let (file, found) = seal(&path).map_err(step("read the component"))?;
-    if found != wanted {
-        return Err(ComponentError::Changed { path, found, wanted });
+    let (file, digest) = seal(&path).map_err(not_read("read the component"))?;
+    same(&path, &digest, wanted)?;
+    let stdlib = dir.join(STDLIB);
+    let found = tree::digest(&stdlib).map_err(not_read("read the standard library"))?;
+    same(&stdlib, &found, wanted_of_stdlib)?;
+    Ok(Checked { file, stdlib, digest })
+}
+
+fn same(path: &Path, found: &str, wanted: &str) -> Result<(), ComponentError> {
+    if found == wanted {
+        return Ok(());
     }
-    Ok(Checked {
-        file,
-        stdlib: dir.join(STDLIB),
-        digest: found,
+    Err(ComponentError::Changed {
+        path: path.to_owned(),
+        found: found.to_owned(),
+        wanted: wanted.to_owned(),
     })
 }
 
@@ -158,10 +166,11 @@ fn make_in(part: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<()
     }
 }
 
-/// The digest is written last, so that what has one is whole; one that was found changed gives way.
+/// The digests are written last, so that what has them is whole; one that was found changed gives way.
 fn settle(part: &Path, dir: &Path) -> Result<(), ComponentError> {
     let (_, digest) = seal(&part.join(COMPONENT)).map_err(step("read the component"))?;
-    fs::write(part.join(DIGEST), digest).map_err(step("write the component's digest"))?;
+    let of_stdlib = tree::digest(&part.join(STDLIB)).map_err(step("read the standard library"))?;
+    fs::write(part.join(DIGEST), format!("{digest}\n{of_stdlib}")).map_err(step("write the component's digest"))?;
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(step("remove the component that was there"))?;
     }
@@ -194,6 +203,14 @@ fn step(step: &'static str) -> impl Fn(io::Error) -> ComponentError {
     move |error| ComponentError::Io { step, error }
 }
 
+/// A part that is gone is built again.
+fn not_read(what: &'static str) -> impl Fn(io::Error) -> ComponentError {
+    move |error| match error.kind() {
+        io::ErrorKind::NotFound => ComponentError::NotBuilt,
+        _ => step(what)(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +222,8 @@ mod tests {
         fs::create_dir_all(&part).unwrap();
         fs::create_dir_all(home.path().join("wasm")).unwrap();
         fs::write(part.join(COMPONENT), bytes).unwrap();
+        fs::create_dir_all(part.join(STDLIB).join("json")).unwrap();
+        fs::write(part.join(STDLIB).join("json/decoder.py"), "pass").unwrap();
         settle(&part, &dir(home.path())).unwrap();
         home
     }
@@ -222,6 +241,22 @@ mod tests {
         let home = laid(b"code");
         fs::write(dir(home.path()).join(COMPONENT), b"Code").unwrap();
         assert!(matches!(open(home.path()), Err(ComponentError::Changed { .. })));
+    }
+
+    #[test]
+    fn a_changed_file_of_the_standard_library_is_refused() {
+        let changes: [fn(&Path) -> io::Result<()>; 4] = [
+            |stdlib| fs::write(stdlib.join("json/decoder.py"), "Pass"),
+            |stdlib| fs::write(stdlib.join("re.py"), ""),
+            |stdlib| fs::remove_file(stdlib.join("json/decoder.py")),
+            |stdlib| fs::rename(stdlib.join("json"), stdlib.join("jsom")),
+        ];
+        for change in changes {
+            let home = laid(b"code");
+            assert!(open(home.path()).is_ok());
+            change(&dir(home.path()).join(STDLIB)).unwrap();
+            assert!(matches!(open(home.path()), Err(ComponentError::Changed { .. })));
+        }
     }
 
     #[test]

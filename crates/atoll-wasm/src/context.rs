@@ -7,6 +7,7 @@ use crate::pipe::Pipes;
 use crate::refused::Refused;
 use crate::room::Room;
 use crate::stop::Stop;
+use atoll_core::Gives;
 use atoll_core::wire::agent::{Answer, Refusal};
 use atoll_core::wire::frame::{MAX_FRAME_BYTES, encode};
 use rustix::fd::OwnedFd;
@@ -29,6 +30,7 @@ pub(crate) struct Ground {
     pub(crate) room: Arc<Room>,
     pub(crate) stdlib: PathBuf,
     pub(crate) files: PathBuf,
+    pub(crate) gives: Gives,
 }
 
 /// A context from the agent's side.
@@ -170,7 +172,7 @@ fn run(ground: &Ground, talk: Arc<Talk>, pipes: &Arc<Pipes>) -> wasmtime::Result
     let stop = Arc::clone(&talk.stop);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let portion = Portion::of(&ground.memory);
-    let state = State::new((&ground.stdlib, &ground.files), pipes, portion, talk)?;
+    let state = State::new((&ground.stdlib, &ground.files), ground.gives, pipes, portion, talk)?;
     let mut store = Store::new(&ground.engine, state);
     store.limiter(|state| &mut state.portion);
     store.set_epoch_deadline(1);

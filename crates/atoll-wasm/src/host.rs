@@ -1,4 +1,5 @@
-//! What an instance can reach: files of its sandbox, its clock, randomness, two pipes, and the talk with the engine.
+//! What an instance can reach: files of its sandbox, a clock and randomness if its policy gives them, two pipes, and the talk with
+//! the engine.
 //!
 //! The component also knows connections; each is refused here, and no socket is ever made.
 
@@ -6,6 +7,8 @@ use crate::context::Talk;
 use crate::memory::Portion;
 use crate::pipe::{Pipe, Pipes};
 use crate::start::PLACES;
+use crate::still::{Still, foretold, hide_times};
+use atoll_core::Gives;
 use std::path::Path;
 use std::sync::Arc;
 use wasmtime::component::{Accessor, Linker, ResourceTable, Val};
@@ -32,12 +35,13 @@ impl WasiView for State {
 impl State {
     pub(crate) fn new(
         places: (&Path, &Path),
+        gives: Gives,
         pipes: &Arc<Pipes>,
         portion: Portion,
         talk: Arc<Talk>,
     ) -> wasmtime::Result<Self> {
         Ok(Self {
-            wasi: wasi(places, pipes)?,
+            wasi: wasi(places, gives, pipes)?,
             table: ResourceTable::new(),
             portion,
             talk,
@@ -46,12 +50,19 @@ impl State {
 }
 
 /// No arguments, no environment, no input, no network: what is not given here is not there.
-fn wasi((stdlib, files): (&Path, &Path), pipes: &Arc<Pipes>) -> wasmtime::Result<WasiCtx> {
+fn wasi((stdlib, files): (&Path, &Path), gives: Gives, pipes: &Arc<Pipes>) -> wasmtime::Result<WasiCtx> {
     let pipe = |which| Pipe {
         pipes: Arc::clone(pipes),
         which,
     };
     let mut builder = WasiCtxBuilder::new();
+    if !gives.clock {
+        builder.wall_clock(Still).monotonic_clock(Still);
+    }
+    if !gives.random {
+        builder.secure_random(foretold()).insecure_random(foretold());
+        builder.insecure_random_seed(0);
+    }
     builder.stdout(pipe(0)).stderr(pipe(1));
     // Each context has a thread of its own.
     builder.allow_blocking_current_thread(true);
@@ -67,9 +78,12 @@ fn wasi((stdlib, files): (&Path, &Path), pipes: &Arc<Pipes>) -> wasmtime::Result
     Ok(builder.build())
 }
 
-pub(crate) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &Engine, gives: Gives) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    if !gives.clock {
+        hide_times(&mut linker)?;
+    }
     add_talk(&mut linker)?;
     add_no_network(&mut linker)?;
     Ok(linker)

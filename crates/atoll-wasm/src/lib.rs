@@ -35,7 +35,10 @@ mod refused;
 mod room;
 pub mod start;
 #[cfg(feature = "runtime")]
+mod still;
+#[cfg(feature = "runtime")]
 mod stop;
+mod tree;
 #[cfg(feature = "runtime")]
 mod upload;
 #[cfg(feature = "runtime")]

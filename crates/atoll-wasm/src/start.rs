@@ -1,6 +1,6 @@
 //! What a sandbox is started with, and what it says before it speaks as an agent.
 
-use atoll_core::Limits;
+use atoll_core::{Gives, Limits};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 #[serde(deny_unknown_fields)]
 pub struct Start {
     pub limits: Limits,
+    pub gives: Gives,
     /// The standard library, which is only read.
     pub stdlib: PathBuf,
     /// The sandbox's own files, one directory for each of [`PLACES`].

@@ -1,6 +1,7 @@
 //! The tier `wasm`: what a person types, what ends code, what is reachable from inside, and the component it all starts from.
 
 mod component;
+mod gives;
 mod inside;
 mod limits;
 mod moves;

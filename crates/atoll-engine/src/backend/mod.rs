@@ -24,7 +24,7 @@ mod start;
 mod wasm;
 
 use atoll_core::dry_run::Attempts;
-use atoll_core::{Limits, Tier};
+use atoll_core::{Gives, Limits, Tier};
 use atoll_jail::plan::InputPlan;
 use rustix::fd::OwnedFd;
 use serde_json::{Map, Value};
@@ -64,6 +64,9 @@ pub(crate) struct Made {
     pub(crate) python: bool,
     /// What its contexts try is looked at: a dry run.
     pub(crate) watched: bool,
+    /// Where the tier can keep it from code.
+    #[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "only `wasm` can"))]
+    pub(crate) gives: Gives,
 }
 
 /// A sandbox that was just made, with its first context if it was asked for.

@@ -123,6 +123,31 @@ fn a_call_tightens_and_never_loosens() {
 }
 
 #[test]
+fn what_one_policy_keeps_from_code_is_kept() {
+    let wasm = |words: &str| {
+        let text = format!("inherit = 'standard'\n[tiers.wasm]\n{words}");
+        let (_dir, load) = written(&[
+            ("a.toml", &text),
+            ("b.toml", "inherit = 'a.toml'\n[tiers.wasm]\nclock = true"),
+        ]);
+        (load("a.toml").unwrap(), load("b.toml").unwrap())
+    };
+    let (clockless, child) = wasm("clock = false");
+    let (chanceless, _) = wasm("random = false");
+    let (says_all, _) = wasm("clock = true\nrandom = true");
+    let gives = |policy: &Policy| (policy.tiers.wasm.gives().clock, policy.tiers.wasm.gives().random);
+    assert_eq!((gives(&clockless), gives(&chanceless)), ((false, true), (true, false)));
+    assert_eq!(gives(&child), (true, true), "a file goes before what it inherits");
+    assert_eq!(gives(&clockless.tighten(&chanceless)), (false, false));
+    assert_eq!(gives(&clockless.tighten(&says_all)), (false, true));
+    assert_eq!(gives(&says_all.tighten(&clockless)), (false, true));
+    assert_eq!(says_all.digest(), load("standard").unwrap().digest());
+    assert_ne!(clockless.digest(), chanceless.digest());
+    let sent = inline(&clockless.to_object()).unwrap();
+    assert_eq!((gives(&sent), sent.digest()), ((false, true), clockless.digest()));
+}
+
+#[test]
 fn what_is_sent_is_what_was_resolved_and_reads_no_file() {
     for (name, _) in SHIPPED {
         let policy = load(name).unwrap();

@@ -2,7 +2,7 @@
 
 use super::PolicyError;
 use crate::code_policy::Rule;
-use atoll_core::Tier;
+use atoll_core::{Gives, Tier};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,6 +13,55 @@ pub struct TierPolicy {
     pub floor: Option<Tier>,
     /// By the name of a rule or of a group of rules.
     pub rules: BTreeMap<String, Tier>,
+    #[serde(skip_serializing_if = "WasmPolicy::keeps_nothing")]
+    pub wasm: WasmPolicy,
+}
+
+/// What code in `wasm` is given besides its files. Absent: it is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WasmPolicy {
+    #[serde(skip_serializing_if = "is_given")]
+    pub clock: Option<bool>,
+    #[serde(skip_serializing_if = "is_given")]
+    pub random: Option<bool>,
+}
+
+/// Said or not, it is the same policy.
+fn is_given(word: &Option<bool>) -> bool {
+    *word != Some(false)
+}
+
+impl WasmPolicy {
+    fn keeps_nothing(&self) -> bool {
+        self.gives() == Gives::ALL
+    }
+
+    pub fn gives(&self) -> Gives {
+        Gives {
+            clock: self.clock.unwrap_or(true),
+            random: self.random.unwrap_or(true),
+        }
+    }
+
+    fn over(self, inherited: Self) -> Self {
+        Self {
+            clock: self.clock.or(inherited.clock),
+            random: self.random.or(inherited.random),
+        }
+    }
+
+    /// What both give.
+    fn tighten(self, call: Self) -> Self {
+        let least = |one: Option<bool>, other: Option<bool>| match (one, other) {
+            (Some(one), Some(other)) => Some(one && other),
+            (one, other) => one.or(other),
+        };
+        Self {
+            clock: least(self.clock, call.clock),
+            random: least(self.random, call.random),
+        }
+    }
 }
 
 impl TierPolicy {
@@ -42,6 +91,7 @@ impl TierPolicy {
         }
         inherited.floor = self.floor.or(inherited.floor);
         inherited.rules.extend(self.rules);
+        inherited.wasm = self.wasm.over(inherited.wasm);
         Ok(inherited)
     }
 
@@ -49,6 +99,7 @@ impl TierPolicy {
     pub(super) fn tighten(&self, call: &Self) -> Self {
         let mut all = self.clone();
         all.floor = all.floor.max(call.floor);
+        all.wasm = self.wasm.tighten(call.wasm);
         for rule in Rule::ALL {
             let highest = self.of_rule(rule.id()).max(call.of_rule(rule.id()));
             if let Some(tier) = highest {

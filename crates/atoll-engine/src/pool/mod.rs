@@ -8,7 +8,7 @@ use crate::engine::{Engine, EngineError};
 use crate::environment::with_secrets;
 use crate::lock::lock;
 use crate::sandbox::{SandboxSpec, Walled};
-use atoll_core::{Language, Limits};
+use atoll_core::{Gives, Language, Limits, Tier};
 use size::{Demand, target};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -98,8 +98,9 @@ impl Pool {
 
     fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
         lock(&self.shared.demand).claimed(Instant::now());
-        // Prepared ones are not watched.
-        if spec.dry_run {
+        // Prepared ones are not watched, and have all that a tier can give.
+        let is_kept_from = self.shared.engine.tier() == Tier::Wasm && spec.gives() != Gives::ALL;
+        if spec.dry_run || is_kept_from {
             return None;
         }
         // Prepared ones keep their scratch files where their limits say; others are made for who asks.

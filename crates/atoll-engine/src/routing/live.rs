@@ -6,8 +6,8 @@ use crate::code_policy::Rule;
 use crate::engine::EngineConfig;
 use crate::gate::{Decision, Judged, Refusal};
 use crate::policy::Policy;
-use atoll_core::Tier;
-use atoll_core::execution::Hint;
+use atoll_core::execution::{CodeError, Hint};
+use atoll_core::{Gives, Outcome, Tier};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -81,6 +81,31 @@ impl Judged {
         if let Some(refusal) = refusal_in(tier, floor, || guests.emulated()) {
             self.decision = Decision::Refuse(refusal);
         }
+    }
+}
+
+impl Judged {
+    /// Refuses what this call's policy keeps from code and its sandbox has: it was given when the sandbox was made.
+    pub(crate) fn keep_from(&mut self, policy: &Policy, tier: Tier, has: Gives) {
+        let gives = policy.tiers.wasm.gives();
+        if tier != Tier::Wasm || gives == has || matches!(self.decision, Decision::Refuse(_)) {
+            return;
+        }
+        let what = if gives.clock == has.clock { "random" } else { "clock" };
+        let rule = format!("tiers.wasm.{what} of policy {}", policy.name);
+        self.decision = Decision::Refuse(Refusal {
+            outcome: Outcome::Denied,
+            error: CodeError {
+                name: "PolicyDenied".to_owned(),
+                value: format!("this sandbox was made with what {rule} keeps from code"),
+                traceback: Vec::new(),
+            },
+            hint: Some(Hint {
+                refused: "to run the code in this sandbox".to_owned(),
+                rule,
+                instead: "make a sandbox with this policy".to_owned(),
+            }),
+        });
     }
 }
 

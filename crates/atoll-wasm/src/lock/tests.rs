@@ -6,7 +6,7 @@
 use super::down;
 use crate::start::Start;
 use crate::user::{become_user, hold};
-use atoll_core::Limits;
+use atoll_core::{Gives, Limits};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket, socketpair};
 use rustix::process::{PidfdFlags, geteuid, getppid, pidfd_open};
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ fn inside(locked: bool) {
     let here = env::current_dir().unwrap();
     let start = Start {
         limits: Limits::SMALL,
+        gives: Gives::ALL,
         stdlib: here.join("stdlib"),
         files: here.join("files"),
         user: user(),

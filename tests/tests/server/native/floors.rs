@@ -105,6 +105,28 @@ fn a_floor_of_a_calls_own_policy_holds_for_that_call() -> Result<()> {
     Ok(())
 }
 
+/// A call cannot take away what its sandbox has.
+#[test]
+fn a_call_that_keeps_more_from_code_than_its_sandbox_is_denied() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &[])?;
+    let id = server.sandbox(&json!({"tier": "wasm"}))?;
+    let keeps =
+        |what: &str| json!({"code": "print(1)", "policy": {"inherit": "standard", "tiers": {"wasm": {what: false}}}});
+    for what in ["clock", "random"] {
+        let told = run(&server, &id, &keeps(what))?;
+        assert_eq!(
+            (&told["outcome"], &told["stdout"]),
+            (&json!("denied"), &json!("")),
+            "{told}"
+        );
+        let rule = told["hint"]["rule"].as_str().context("no rule")?;
+        assert!(rule.contains(&format!("tiers.wasm.{what}")), "{told}");
+    }
+    assert_eq!(python(&server, &id, "print(6 * 7)")?, "42\n");
+    Ok(())
+}
+
 #[test]
 fn a_paused_sandbox_does_not_come_back_below_a_new_floor() -> Result<()> {
     let home = tempfile::tempdir()?;

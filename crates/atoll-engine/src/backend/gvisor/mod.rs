@@ -15,7 +15,7 @@ use super::jail::{JailBackend, JailPlan, Kept};
 use super::oci::{PythonStart, lay_libraries};
 use super::saved::RESEED;
 use super::{Back, Backend, BareSandbox, Files, Fresh, Later, Made, Saved, SavedContext, TierError};
-use atoll_core::{Limits, Tier};
+use atoll_core::{Gives, Limits, Tier};
 use atoll_jail::order::Origin;
 use atoll_jail::plan::{Layer, RuntimeKind, RuntimePlan};
 use runsc::Runsc;
@@ -256,6 +256,7 @@ fn bare(limits: Limits) -> Made {
         inputs: Vec::new(),
         python: false,
         watched: false,
+        gives: Gives::ALL,
     }
 }
 

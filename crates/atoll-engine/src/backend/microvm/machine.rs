@@ -12,7 +12,7 @@ use crate::backend::saved::RESEED;
 use crate::backend::{BareSandbox, Fresh, Made, Saved as Ready, SavedContext, TierError};
 use atoll_core::quantity::MemoryBytes;
 use atoll_core::wire::agent::Answer;
-use atoll_core::{Limits, Tier};
+use atoll_core::{Gives, Limits, Tier};
 use atoll_jail::order::Origin;
 use atoll_jail::plan::{Mode, VmStart, VmWay};
 use atoll_jail::vm::clock_khz;
@@ -97,6 +97,7 @@ impl MicrovmBackend {
             inputs: Vec::new(),
             python: false,
             watched: false,
+            gives: Gives::ALL,
         };
         let Given { fds, control, monitor } = self.given(&ram, own)?;
         let begun = self.jail.begin_kept(Tier::Microvm, &made, Some((start, fds)));

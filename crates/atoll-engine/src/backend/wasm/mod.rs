@@ -56,9 +56,16 @@ impl WasmBackend {
         let dir = self.dirs.make(&id).map_err(in_making)?;
         dir.lay(&made.inputs)
             .map_err(|error| TierError::Claim(error.to_string()))?;
-        let process = Process::start(&self.program, &self.component, dir, made.limits, &self.live).await?;
+        let process = Process::start(
+            &self.program,
+            &self.component,
+            dir,
+            (made.limits, made.gives),
+            &self.live,
+        )
+        .await?;
         let (agent, process) = process;
-        let wall = WasmWall::new(process, Arc::clone(&self.component));
+        let wall = WasmWall::new(process, Arc::clone(&self.component), made.gives);
         let sandbox = BareSandbox {
             id,
             tier: Tier::Wasm,

@@ -4,8 +4,8 @@ use super::dir::Dir;
 use crate::backend::agent::Agent;
 use crate::backend::descriptors::{receive_on, send_on, watch};
 use crate::backend::{OpenInput, TierError};
-use atoll_core::Limits;
 use atoll_core::wire::agent::Answer;
+use atoll_core::{Gives, Limits};
 use atoll_jail::channel;
 use atoll_wasm::component::Checked;
 use atoll_wasm::start::{Locked, Start};
@@ -58,7 +58,7 @@ impl Process {
         program: &Path,
         component: &Checked,
         dir: Dir,
-        limits: Limits,
+        (limits, gives): (Limits, Gives),
         live: &Live,
     ) -> Result<(Agent, Self), TierError> {
         let (ours, theirs) = channel::pair().map_err(TierError::Channel)?;
@@ -75,6 +75,7 @@ impl Process {
         let ours = watch(ours)?;
         let start = Start {
             limits,
+            gives,
             stdlib: component.stdlib.clone(),
             files: dir.path.clone(),
             user: dir.user,

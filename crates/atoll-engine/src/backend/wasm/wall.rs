@@ -5,8 +5,8 @@ use crate::backend::agent::Agent;
 use crate::backend::context::{Context, Interpreter};
 use crate::backend::start::Inspected;
 use crate::backend::{BareSandbox, Later, Layers, OpenInput, TierError, Wall};
-use atoll_core::Limits;
 use atoll_core::dry_run::Attempts;
+use atoll_core::{Gives, Limits};
 use atoll_wasm::component::Checked;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,11 +19,16 @@ const PYTHON: &str = "python";
 pub(super) struct WasmWall {
     process: Process,
     component: Arc<Checked>,
+    gives: Gives,
 }
 
 impl WasmWall {
-    pub(super) fn new(process: Process, component: Arc<Checked>) -> Self {
-        Self { process, component }
+    pub(super) fn new(process: Process, component: Arc<Checked>, gives: Gives) -> Self {
+        Self {
+            process,
+            component,
+            gives,
+        }
     }
 
     async fn python(&self, sandbox: &BareSandbox) -> Result<Inspected, TierError> {
@@ -44,6 +49,8 @@ impl WasmWall {
             "runtime": format!("wasmtime {}", atoll_wasm::WASMTIME),
             "component": self.component.digest,
             "deadline": "epoch",
+            "clock": self.gives.clock,
+            "random": self.gives.random,
         });
         let uid = first("Uid:").and_then(|uid| uid.parse::<u32>().ok());
         let layers: [(&str, Value); 5] = [
