@@ -10,7 +10,7 @@ use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::snapshot::{SavedState, Snapshot, SnapshotError};
 use crate::spool::Spool;
 use crate::template::{NODE, Programs, Template};
-use atoll_core::{Gives, Language, Tier};
+use atoll_core::{Gives, Language, Limits, Tier};
 use atoll_jail::plan::{Rotation, Walls};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -216,6 +216,11 @@ impl Engine {
     /// Ends every sandbox and waits until nothing of them is left.
     pub async fn stop(&self) {
         self.backend.stop().await;
+    }
+
+    /// Whether a prepared sandbox can be given these limits.
+    pub(crate) fn may_become(&self, limits: &Limits) -> bool {
+        self.backend.may_become(limits)
     }
 
     pub fn tier(&self) -> Tier {

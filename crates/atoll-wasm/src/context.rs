@@ -1,5 +1,6 @@
 //! A Python context: one instance of the component on a thread of its own, with its control socket and two pipes.
 
+use crate::aliases::Aliases;
 use crate::host::State;
 use crate::memory::{Memory, Portion};
 use crate::outbox::Outbox;
@@ -63,6 +64,8 @@ impl Handle {
 #[derive(Debug)]
 pub(crate) struct Talk {
     control: OwnedFd,
+    /// What executions are called inside, where their names would be random numbers.
+    aliases: Option<Aliases>,
     stop: Arc<Stop>,
     room: Arc<Room>,
 }
@@ -89,7 +92,11 @@ impl Talk {
         let mut body = vec![0; Some(length).filter(|length| *length <= MAX_FRAME_BYTES)?];
         self.read(&mut body)?;
         self.set_running(true);
-        String::from_utf8(body).ok()
+        let text = String::from_utf8(body).ok()?;
+        Some(match &self.aliases {
+            Some(aliases) => aliases.inside(text),
+            None => text,
+        })
     }
 
     fn set_running(&self, on: bool) {
@@ -99,6 +106,10 @@ impl Talk {
     }
 
     fn say(&self, text: &str) -> Result<(), Errno> {
+        let text = match &self.aliases {
+            Some(aliases) => &aliases.outside(text),
+            None => text,
+        };
         let frame = encode(text.as_bytes()).ok_or(Errno::MSGSIZE)?;
         let mut left = frame.as_slice();
         while !left.is_empty() {
@@ -136,6 +147,7 @@ pub(crate) fn start(
     let stop = Arc::new(Stop::default());
     let talk = Arc::new(Talk {
         control,
+        aliases: (!ground.gives.random).then(Aliases::default),
         stop: Arc::clone(&stop),
         room: Arc::clone(&ground.room),
     });

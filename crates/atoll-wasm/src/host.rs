@@ -7,12 +7,14 @@ use crate::context::Talk;
 use crate::memory::Portion;
 use crate::pipe::{Pipe, Pipes};
 use crate::start::PLACES;
-use crate::still::{Still, foretold, hide_times};
+use crate::still::{Still, foretold};
+use crate::tells::{self, Numbers, Tells};
 use atoll_core::Gives;
 use std::path::Path;
 use std::sync::Arc;
 use wasmtime::component::{Accessor, Linker, ResourceTable, Val};
 use wasmtime::{Engine, StoreContextMut};
+use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 /// Everything of one instance.
@@ -21,6 +23,8 @@ pub(crate) struct State {
     table: ResourceTable,
     pub(crate) portion: Portion,
     talk: Arc<Talk>,
+    gives: Gives,
+    numbers: Numbers,
 }
 
 impl WasiView for State {
@@ -45,7 +49,21 @@ impl State {
             table: ResourceTable::new(),
             portion,
             talk,
+            gives,
+            numbers: Numbers::default(),
         })
+    }
+
+    /// Its files, where they tell less than the host's.
+    pub(crate) fn tells(&mut self) -> Tells<'_> {
+        Tells {
+            files: WasiFilesystemCtxView {
+                ctx: self.wasi.filesystem(),
+                table: &mut self.table,
+            },
+            gives: self.gives,
+            numbers: &mut self.numbers,
+        }
     }
 }
 
@@ -81,8 +99,8 @@ fn wasi((stdlib, files): (&Path, &Path), gives: Gives, pipes: &Arc<Pipes>) -> wa
 pub(crate) fn linker(engine: &Engine, gives: Gives) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    if !gives.clock {
-        hide_times(&mut linker)?;
+    if gives != Gives::ALL {
+        tells::add(&mut linker)?;
     }
     add_talk(&mut linker)?;
     add_no_network(&mut linker)?;

@@ -8,6 +8,8 @@
 #[cfg(feature = "runtime")]
 mod agent;
 #[cfg(feature = "runtime")]
+mod aliases;
+#[cfg(feature = "runtime")]
 mod calls;
 pub mod component;
 #[cfg(feature = "runtime")]
@@ -38,6 +40,8 @@ pub mod start;
 mod still;
 #[cfg(feature = "runtime")]
 mod stop;
+#[cfg(feature = "runtime")]
+mod tells;
 mod tree;
 #[cfg(feature = "runtime")]
 mod upload;

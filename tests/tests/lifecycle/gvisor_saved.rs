@@ -1,8 +1,9 @@
 //! A saved sandbox of the tier `gvisor` on the disk: damaged, gone, or made by two engines at the same time.
 
 use anyhow::{Context, Result, ensure};
-use atoll_core::Outcome;
-use atoll_engine::{Engine, Sandbox, Wall, Walls};
+use atoll_core::quantity::{MIB, MemoryBytes};
+use atoll_core::{Limits, Outcome};
+use atoll_engine::{Engine, Pool, PoolSize, Sandbox, SandboxSpec, Wall, Walls};
 use atoll_tests::process::BOUND;
 use atoll_tests::{gvisor_engine, python, sandbox, stop, template};
 use std::fs::File;
@@ -108,4 +109,28 @@ async fn two_engines_that_save_at_once_both_have_one_that_works() -> Result<()> 
         stop(engine).await?;
     }
     Ok(())
+}
+
+/// With all that a saved one has imported it does not fit into so little memory: others start from nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_is_enough_for_one_that_is_not_restored() -> Result<()> {
+    let engine = gvisor_engine("python-data", Walls::default()).await?;
+    is_saved(&engine).await?;
+    let little = SandboxSpec {
+        limits: Limits {
+            memory: MemoryBytes::known(64 * MIB),
+            ..Limits::SMALL
+        },
+        ..SandboxSpec::default()
+    };
+    let mut made = engine.create(little.clone()).await?;
+    works(&mut made).await?;
+    made.end().await?;
+    let pool = Pool::start(Arc::clone(&engine), PoolSize::exactly(1), Limits::default()).await?;
+    let mut claimed = pool.claim(little).await?;
+    works(&mut claimed).await?;
+    claimed.end().await?;
+    assert_eq!(pool.depth(), 1, "a prepared one was taken");
+    drop(pool);
+    stop(engine).await
 }

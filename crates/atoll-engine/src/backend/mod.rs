@@ -81,6 +81,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     fn make(&self, made: Made) -> Later<'_, Result<Fresh, TierError>>;
 
+    /// Whether a prepared sandbox can be given these limits. If not, one is made for who asks.
+    fn may_become(&self, _: &Limits) -> bool {
+        true
+    }
+
     /// What a saved sandbox belongs to: it can be brought back only where this is the same. `None` where none is saved.
     fn saves_for(&self) -> Option<&str> {
         None

@@ -100,7 +100,7 @@ impl Pool {
         lock(&self.shared.demand).claimed(Instant::now());
         // Prepared ones are not watched, and have all that a tier can give.
         let is_kept_from = self.shared.engine.tier() == Tier::Wasm && spec.gives() != Gives::ALL;
-        if spec.dry_run || is_kept_from {
+        if spec.dry_run || is_kept_from || !self.shared.engine.may_become(&spec.limits) {
             return None;
         }
         // Prepared ones keep their scratch files where their limits say; others are made for who asks.

@@ -19,7 +19,11 @@ pub(crate) fn refusal_in(
 ) -> Option<Refusal> {
     let floor = floor?;
     if tier < floor.tier {
-        return NoTier::BelowFloor { asked: tier, floor }.refusal();
+        let instead = format!("make a sandbox in the tier {}, or with auto", floor.tier);
+        return Some(instead_of(
+            NoTier::BelowFloor { asked: tier, floor }.refusal()?,
+            instead,
+        ));
     }
     let counts = tier == Tier::Microvm && floor.tier > Tier::Jail;
     let why = counts.then(emulated).flatten()?;
@@ -39,10 +43,14 @@ fn in_software(floor: Floor, why: &str) -> Option<Refusal> {
     }
     .refusal()?;
     let instead = "use the tier gvisor if the floor allows it, or a host whose processor runs guests".to_owned();
-    Some(Refusal {
+    Some(instead_of(refusal, instead))
+}
+
+fn instead_of(refusal: Refusal, instead: String) -> Refusal {
+    Refusal {
         hint: refusal.hint.map(|hint| Hint { instead, ..hint }),
         ..refusal
-    })
+    }
 }
 
 /// The floor of what cannot be read before it runs: it may turn out to be anything that the policy has a floor for.
@@ -91,13 +99,16 @@ impl Judged {
         if tier != Tier::Wasm || gives == has || matches!(self.decision, Decision::Refuse(_)) {
             return;
         }
-        let what = if gives.clock == has.clock { "random" } else { "clock" };
-        let rule = format!("tiers.wasm.{what} of policy {}", policy.name);
+        let (what, word) = match gives.clock == has.clock {
+            true => ("randomness", "random"),
+            false => ("a clock", "clock"),
+        };
+        let rule = format!("tiers.wasm.{word} of policy {}", policy.name);
         self.decision = Decision::Refuse(Refusal {
             outcome: Outcome::Denied,
             error: CodeError {
                 name: "PolicyDenied".to_owned(),
-                value: format!("this sandbox was made with what {rule} keeps from code"),
+                value: format!("this sandbox has {what}, which {rule} keeps from code"),
                 traceback: Vec::new(),
             },
             hint: Some(Hint {

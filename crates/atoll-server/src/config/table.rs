@@ -62,6 +62,24 @@ fn put_optional<T: FromStr<Err: Display>>(place: &mut Option<T>, text: &str) -> 
     Ok(())
 }
 
+/// A number that is no day would be below every release and check nothing.
+fn put_day(place: &mut Option<u32>, text: &str) -> Result<(), String> {
+    let is_day = |day: u32| {
+        let (month, day) = (day / 100 % 100, day % 100);
+        text.len() == 8 && (1..=12).contains(&month) && (1..=31).contains(&day)
+    };
+    *place = match text {
+        "none" => None,
+        text => Some(
+            text.parse()
+                .ok()
+                .filter(|day| is_day(*day))
+                .ok_or("it is no day as 20240513")?,
+        ),
+    };
+    Ok(())
+}
+
 fn put_list<T: FromStr<Err: Display>>(place: &mut Vec<T>, text: &str) -> Result<(), String> {
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
     *place = words
@@ -179,7 +197,7 @@ settings! {
     "raw_results", Flag, "Give every result as the code made it, not cleaned for a viewer", |s| s.raw_results, put_flag, show;
     "required_layers", List, "Walls without which no sandbox starts, besides those that always must stand: cgroups", |s| s.required_layers, put_list, show_list;
     "max_sandboxes", Number, "Sandboxes that live at the same time, of all tenants", |s| s.max_sandboxes, put, show;
-    "tiers.gvisor_min_release", Optional, "Oldest release of gVisor that hostile code is given to, as its day: 20240513; none takes any", |s| s.gvisor_min_release, put_optional, show_option;
+    "tiers.gvisor_min_release", Optional, "Oldest release of gVisor that hostile code is given to, as its day: 20240513; none takes any", |s| s.gvisor_min_release, put_day, show_option;
     "tiers.container_runtime", Optional, "Runtime of containers, and no other: crun, runc or kata-runtime; none takes crun or runc, whichever is there", |s| s.container_runtime, put_optional, show_option;
     "lifetime.idle", Number, "Time after which an unused sandbox ends", |s| s.lifetime.idle, put, show_tight;
     "lifetime.hard", Number, "Time after which a sandbox ends in any case", |s| s.lifetime.hard, put, show_tight;

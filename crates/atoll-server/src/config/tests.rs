@@ -260,5 +260,8 @@ fn commands_look_at_the_settings_of_tiers_and_miss_no_mistyped_one() {
     assert_eq!(tiers.runtime, Some(atoll_engine::RuntimeKind::Runc));
     assert!(read("[tiers]\ngvisor_min_relase = 20240513\n", env(&[])).is_err());
     assert!(read("[tiers]\ncontainer_runtime = \"runsc\"\n", env(&[])).is_err());
-    assert!(read("", env(&[("ATOLL_TIERS_GVISOR_MIN_RELEASE", "new")])).is_err());
+    for no_day in ["new", "2024", "99", "20241399", "20240532", "2024-05-13"] {
+        let told = read("", env(&[("ATOLL_TIERS_GVISOR_MIN_RELEASE", no_day)])).unwrap_err();
+        assert!(told.to_string().contains("20240513"), "{told}");
+    }
 }

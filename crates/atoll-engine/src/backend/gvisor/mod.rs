@@ -106,12 +106,17 @@ impl GvisorBackend {
             return Err(unwatched());
         }
         match self.state().await {
-            State::There(waiting) => self
+            State::There(waiting) if self.fits_into(&made.limits) => self
                 .restore_ready(made, &waiting)
                 .await
                 .map_err(|error| self.doubt(error)),
-            State::Unknown | State::None(_) => self.begin(made, &self.python).await,
+            State::There(_) | State::Unknown | State::None(_) => self.begin(made, &self.python).await,
         }
+    }
+
+    /// Whether a saved one, with all that it has imported, has room in so little memory. One that starts from nothing needs less.
+    fn fits_into(&self, limits: &Limits) -> bool {
+        limits.memory.get() >= 2 * self.shelf.image_bytes()
     }
 
     /// A sandbox that starts from nothing.
@@ -297,6 +302,10 @@ impl Backend for GvisorBackend {
 
     fn make(&self, made: Made) -> Later<'_, Result<Fresh, TierError>> {
         Box::pin(async move { self.make_one(made).await.map_err(|error| self.jail.blame(error)) })
+    }
+
+    fn may_become(&self, limits: &Limits) -> bool {
+        self.fits_into(limits)
     }
 
     fn saves_for(&self) -> Option<&str> {

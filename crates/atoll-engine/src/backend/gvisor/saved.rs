@@ -84,6 +84,11 @@ impl Shelf {
         (self.digest().ok()? == facts.sha256).then_some(facts.waiting)
     }
 
+    /// How much memory was written; none while there is no image. It takes as much again while it is read.
+    pub(super) fn image_bytes(&self) -> u64 {
+        fs::metadata(self.dir.join(IMAGE)).map_or(0, |image| image.len())
+    }
+
     /// Two files to write to, under other names until all is there.
     pub(super) fn open(&self) -> io::Result<[OwnedFd; 2]> {
         let file = |name: &str| fs::File::create(self.unfinished(name)).map(|file| file.into_file().into());
