@@ -45,11 +45,11 @@ fn cargo(project: &Project, args: &[&str]) -> Result<()> {
     check(project.cargo().args(args))
 }
 
-/// A test that fails by an error tells the error; fifty lines of frames of the test's own runner would hide it.
+/// A test that fails tells why; fifty lines of frames of its own runner would hide it.
 fn run_rust_tests(project: &Project) -> Result<()> {
     let mut tests = project.cargo();
     tests.args(["nextest", "run", "--workspace", "--release"]);
-    check(tests.env("RUST_LIB_BACKTRACE", "0"))
+    check(tests.env("RUST_BACKTRACE", "0"))
 }
 
 /// On the Node that contexts run on.
