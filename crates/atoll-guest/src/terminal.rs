@@ -58,25 +58,6 @@ pub(crate) fn resize(outside: &OwnedFd, size: TerminalSize) -> Result<(), Errno>
     tcsetwinsize(outside, size)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rustix::termios::{isatty, tcgetwinsize};
-
-    #[test]
-    fn both_ends_are_one_terminal_of_the_asked_size() {
-        let size = TerminalSize { columns: 91, rows: 7 };
-        let pair = open(size).unwrap();
-        assert_eq!(pair.inside.len(), 3);
-        let seen = tcgetwinsize(&pair.inside[2]).unwrap();
-        assert_eq!((seen.ws_col, seen.ws_row, isatty(&pair.inside[0])), (91, 7, true));
-        rustix::io::write(&pair.inside[1], b"x\n").unwrap();
-        let mut bytes = [0; 8];
-        let count = rustix::io::read(&pair.outside, &mut bytes).unwrap();
-        assert_eq!(&bytes[..count], b"x\r\n");
-    }
-}
-
 /// The ends of a terminal that are not the command's: ours, the engine's, and who is between them if they are two.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
@@ -100,5 +81,24 @@ impl Ends {
             engine: Some(engine),
             relay,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::termios::{isatty, tcgetwinsize};
+
+    #[test]
+    fn both_ends_are_one_terminal_of_the_asked_size() {
+        let size = TerminalSize { columns: 91, rows: 7 };
+        let pair = open(size).unwrap();
+        assert_eq!(pair.inside.len(), 3);
+        let seen = tcgetwinsize(&pair.inside[2]).unwrap();
+        assert_eq!((seen.ws_col, seen.ws_row, isatty(&pair.inside[0])), (91, 7, true));
+        rustix::io::write(&pair.inside[1], b"x\n").unwrap();
+        let mut bytes = [0; 8];
+        let count = rustix::io::read(&pair.outside, &mut bytes).unwrap();
+        assert_eq!(&bytes[..count], b"x\r\n");
     }
 }

@@ -40,8 +40,8 @@ impl Aliases {
         inside
     }
 
-    /// A message of the context, as the engine knows it. A quote inside of a text is written with a backslash, so what is found is
-    /// a name and never a part of a text.
+    /// A message of the context, as the engine knows it. Its name comes before all that code has a say in, so the first one that
+    /// is found is meant.
     pub(crate) fn outside(&self, text: &str) -> String {
         let current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = format!("\"{}\"", current.alias());

@@ -22,6 +22,10 @@ pub(crate) const TESTS: &[Test] = &[
         "an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too",
         an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too,
     ),
+    (
+        "a_program_that_does_not_catch_an_interrupt_has_it_again",
+        a_program_that_does_not_catch_an_interrupt_has_it_again,
+    ),
     ("a_terminal_controls_its_command", a_terminal_controls_its_command),
     (
         "a_terminal_is_resized_and_tells_whether_somebody_runs",
@@ -124,6 +128,14 @@ child(b'b')
 listen(b'u', signal.SIGURG)
 ";
 
+/// As many as are waited for; those of two programs come in any order.
+fn letters(out: &mut File, count: usize) -> String {
+    let mut letters = vec![0; count];
+    out.read_exact(&mut letters).unwrap();
+    letters.sort_unstable();
+    String::from_utf8(letters).unwrap()
+}
+
 fn an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too() {
     let mut client = Client::new();
     let (out, theirs) = rustix::pipe::pipe().unwrap();
@@ -131,12 +143,7 @@ fn an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too() {
     let ask = spawn(&["python3", "-c", LISTENERS], "", None);
     let process = client.ask_with(ask, &[&input, &theirs, &theirs]);
     let mut out = File::from(out);
-    let mut heard = |count: usize| {
-        let mut letters = vec![0; count];
-        out.read_exact(&mut letters).unwrap();
-        letters.sort_unstable();
-        String::from_utf8(letters).unwrap()
-    };
+    let mut heard = |count| letters(&mut out, count);
     let mut interrupt = |again| assert_eq!(client.done(Ask::Interrupt { process, again }), Answer::Done);
     assert_eq!(heard(1), "+");
     interrupt(false);
@@ -152,6 +159,35 @@ fn an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too() {
     assert_eq!(heard(1), "u");
     interrupt(false);
     assert_eq!(heard(3), "abu");
+    client.ask(Ask::Signal { process, signal: 9 });
+}
+
+/// Its child has no handler when it is looked at, as a subshell that has just given up the shell's.
+const DEFENCELESS: &str = "
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGURG})
+letter, number = b'u', signal.SIGURG
+if os.fork() == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.write(1, b'+')
+    letter, number = b'd', signal.SIGINT
+while signal.sigwait({number}):
+    os.write(1, letter)
+";
+
+fn a_program_that_does_not_catch_an_interrupt_has_it_again() {
+    let mut client = Client::new();
+    let (out, theirs) = rustix::pipe::pipe().unwrap();
+    let (input, _tell) = rustix::pipe::pipe().unwrap();
+    let ask = spawn(&["python3", "-c", DEFENCELESS], "", None);
+    let process = client.ask_with(ask, &[&input, &theirs, &theirs]);
+    let mut out = File::from(out);
+    let mut heard = |count| letters(&mut out, count);
+    assert_eq!(heard(1), "+");
+    for again in [false, true, true] {
+        assert_eq!(client.done(Ask::Interrupt { process, again }), Answer::Done);
+        assert_eq!(heard(2), "du");
+    }
     client.ask(Ask::Signal { process, signal: 9 });
 }
 
