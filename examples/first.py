@@ -1,11 +1,11 @@
-"""Sales by month and region: clean the file, print what it says, draw one chart, save a table."""
+"""Sales by month and region: clean the data, print a summary, draw one chart, save a table."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 
 raw = pd.read_csv("/data/input/sales.csv", parse_dates=["month"])
 
-# Clean: tidy the names, drop repeated rows, fill gaps from the same product.
+# Clean: normalize region names, drop duplicate rows, fill missing values from the same product.
 sales = raw.copy()
 sales["region"] = sales["region"].str.strip().str.title()
 sales = sales.drop_duplicates().sort_values("month")
@@ -17,7 +17,7 @@ by_line = sales.groupby(["region", "product"])["units"]
 sales["units"] = by_line.transform(lambda units: units.interpolate(limit_direction="both").round())
 sales["revenue"] = sales["units"] * sales["unit_price"]
 
-print(f"{len(raw)} rows read, {len(raw) - len(sales)} repeated ones dropped, gaps filled in {gaps}")
+print(f"{len(raw)} rows read, {len(raw) - len(sales)} duplicates dropped, missing values filled in {gaps} rows")
 start, end = sales["month"].min(), sales["month"].max()
 print(f"{start:%B %Y} to {end:%B %Y}, revenue {sales['revenue'].sum():,.0f}\n")
 
@@ -35,16 +35,16 @@ print(monthly.tail(6).round(0).astype(int).rename(index=lambda day: f"{day:%Y-%m
 change = monthly.pct_change()
 region = change.min().idxmin()
 month = change[region].idxmin()
-print(f"Sharpest fall: {region} in {month:%B %Y}, {change.loc[month, region]:.0%} against the month before")
+print(f"Sharpest drop: {region} in {month:%B %Y}, {change.loc[month, region]:.0%} month over month")
 
-# Draw: one line per region, named at its end instead of in a legend.
+# Draw: one line per region, labelled at its right end instead of in a legend.
 colors = {"North": "#1b6ca8", "South": "#e07a1f", "East": "#b23a48", "West": "#2f8f6b"}
 fig, ax = plt.subplots(figsize=(9, 4.8))
 height = 0.0
 for name in monthly.iloc[-1].sort_values().index:
     values = monthly[name] / 1000
     ax.plot(values.index, values, color=colors[name], linewidth=2.2)
-    height = max(values.iloc[-1], height + 1.4)  # names must not touch
+    height = max(values.iloc[-1], height + 1.4)  # keep labels apart
     ax.annotate(name, (values.index[-1], height), xytext=(8, 0), textcoords="offset points",
                 color=colors[name], va="center", fontweight="bold")
 ax.annotate(f"{region}, {month:%b %Y}", (month, monthly.loc[month, region] / 1000), xytext=(0, -30),

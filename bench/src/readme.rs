@@ -7,7 +7,16 @@ use std::fmt::Write;
 
 const BEGIN: &str = "<!-- numbers of the tiers: made by `cargo xtask bench tiers` -->\n";
 const END: &str = "<!-- end of the numbers -->";
-const COLUMNS: [&str; 7] = [COLD_START, DEMAND, WARM_CLAIM, FIRST, PANDAS, MEMORY, LOOP];
+/// Measurement name in the run, and the column title in the README.
+const COLUMNS: [(&str, &str); 7] = [
+    (COLD_START, "cold start to group-by"),
+    (DEMAND, "create without a pool"),
+    (WARM_CLAIM, "claim from the pool"),
+    (FIRST, "claim to `1+1`"),
+    (PANDAS, "claim to group-by"),
+    (MEMORY, "memory per pooled sandbox"),
+    (LOOP, "6 million loop iterations"),
+];
 
 /// Puts the numbers into the README, if the run has any.
 pub(crate) fn update(path: &str, date: &str, rows: &[Row]) -> Result<()> {
@@ -48,14 +57,14 @@ fn with_table(text: &str, table: &str) -> Option<String> {
 }
 
 fn table(date: &str, numbers: &[Number<'_>]) -> String {
-    let mut text = format!("\n| {date}, at the median |");
-    for column in COLUMNS {
-        write!(text, " {column} |").ok();
+    let mut text = format!("\n| Median, {date} |");
+    for (_, title) in COLUMNS {
+        write!(text, " {title} |").ok();
     }
     writeln!(text, "\n|---|{}", "---:|".repeat(COLUMNS.len())).ok();
     for name in names(numbers) {
         write!(text, "| {} |", shown(name)).ok();
-        for column in COLUMNS {
+        for (column, _) in COLUMNS {
             write!(text, " {} |", cell(numbers, name, column)).ok();
         }
         text.push('\n');
