@@ -1,8 +1,8 @@
-//! Kernels that tests boot: from the distribution's own archive, unpacked, never installed.
+//! Kernels that tests boot: downloaded from the distribution's archive and unpacked, never installed.
 //!
-//! Installing one would change what this machine boots next. The stable release's kernel may be older than the jail
-//! needs, so the guest tests take the one of the backports suite; the tier `microvm` takes the stable one. Both with
-//! package lists of our own: the machine's stay as they are.
+//! Installing one would change what the host boots next. The stable release's kernel may be older than the jail needs, so
+//! the guest tests use the one of the backports suite; the tier `microvm` uses the stable one. Package lists and package
+//! status are private: apt's own state on the host is neither read nor changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,22 +10,37 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use fs_err as fs;
 
-use crate::packages::NeedsInstall;
+use crate::packages::{NeedsInstall, is_root};
 use crate::project::Project;
-use crate::steps::{check, said};
+use crate::request::TestRequest;
+use crate::steps::{check, said, succeeds};
 
-/// NVMe and ext4 are built into this one: it boots without an initial file system.
+/// NVMe and ext4 are built in: it boots without an initial RAM disk.
 const PACKAGE: &str = "linux-image-cloud-amd64";
-/// Not built in; the jail uses it where it is there.
+/// Modules that the jail uses where they exist.
 const MODULES: &[&str] = &["loop", "overlay"];
 
-pub(crate) fn ensure_guest_kernels(project: &Project) -> Result<()> {
-    ensure(project, &project.guest_kernel(), "-backports")?;
-    ensure(project, &project.microvm_kernel(), "")
+/// Downloads the kernels that this request boots, and no others.
+pub(crate) fn ensure(project: &Project, request: &TestRequest) -> Result<()> {
+    if !request.require_all && (!is_root() || !has_apt()) {
+        return Ok(());
+    }
+    let named = |names: &[&str]| request.areas.iter().any(|area| names.contains(&area.name));
+    if request.covers_test() || named(&["microvm", "tiers", "jail", "server"]) {
+        ensure_one(project, &project.microvm_kernel(), "")?;
+    }
+    if (request.covers_test() && request.full) || named(&["kernels"]) {
+        ensure_one(project, &project.guest_kernel(), "-backports")?;
+    }
+    Ok(())
 }
 
-/// The kernel of this release's suite with this ending, in `dir`.
-fn ensure(project: &Project, dir: &Path, ending: &str) -> Result<()> {
+fn has_apt() -> bool {
+    succeeds(Command::new("apt-get").arg("--version"))
+}
+
+/// The kernel of this release's suite with this suffix, in `dir`.
+fn ensure_one(project: &Project, dir: &Path, suffix: &str) -> Result<()> {
     if dir.join("vmlinuz").is_file() && dir.join("boot").is_dir() {
         return Ok(());
     }
@@ -40,9 +55,9 @@ fn ensure(project: &Project, dir: &Path, ending: &str) -> Result<()> {
     if work.exists() {
         fs::remove_dir_all(&work)?;
     }
-    let archive = Archive::open(&work, codename, ending)?;
+    let archive = Archive::open(&work, codename, suffix)?;
     unpack(&archive.download()?, &work)?;
-    // The directory appears whole or not at all; one of an older kind makes room.
+    // The directory appears whole or not at all; one of an older layout is replaced.
     if dir.exists() {
         fs::remove_dir_all(dir)?;
     }
@@ -50,8 +65,8 @@ fn ensure(project: &Project, dir: &Path, ending: &str) -> Result<()> {
     Ok(fs::remove_dir_all(&work)?)
 }
 
-/// The release of Debian itself, of nobody who is like it.
-fn codename(os_release: &str) -> Option<&str> {
+/// The release of Debian itself, not of a derivative.
+pub(crate) fn codename(os_release: &str) -> Option<&str> {
     let value = |name: &str| {
         let line = os_release
             .lines()
@@ -61,19 +76,20 @@ fn codename(os_release: &str) -> Option<&str> {
     value("VERSION_CODENAME").filter(|_| value("ID") == Some("debian"))
 }
 
-/// Package lists of one suite, apart from the machine's.
+/// Private package lists of one suite.
 struct Archive {
     dir: PathBuf,
 }
 
 impl Archive {
-    fn open(dir: &Path, codename: &str, ending: &str) -> Result<Self> {
+    fn open(dir: &Path, codename: &str, suffix: &str) -> Result<Self> {
         for name in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(dir.join(name))?;
         }
         let archive = Self { dir: dir.to_owned() };
-        let source = format!("deb {} {codename}{ending} main\n", mirror(codename)?);
+        let source = format!("deb {} {codename}{suffix} main\n", mirror(codename)?);
         fs::write(dir.join("sources.list"), source)?;
+        fs::write(dir.join("status"), "")?;
         check(archive.apt("apt-get").args(["-qq", "update"]))?;
         Ok(archive)
     }
@@ -96,8 +112,10 @@ impl Archive {
             place("Dir::Etc::sourcelist", "sources.list"),
             "Dir::Etc::sourceparts=/dev/null".to_owned(),
             place("Dir::State::lists", "lists"),
+            // Without this, a kernel installed on the host hides the versions that the lists offer.
+            place("Dir::State::status", "status"),
             place("Dir::Cache", "cache"),
-            // The download helper is an own user, who may not enter the target directory.
+            // The user of apt's download helper has no access to the target directory.
             "APT::Sandbox::User=root".to_owned(),
         ] {
             command.args(["-o", &option]);
@@ -107,8 +125,8 @@ impl Archive {
     }
 }
 
-/// Where this machine gets this release's packages from.
-fn mirror(codename: &str) -> Result<String> {
+/// The mirror that this host uses for this release.
+pub(crate) fn mirror(codename: &str) -> Result<String> {
     let mut list = Command::new("apt-get");
     list.args([
         "indextargets",
@@ -148,7 +166,7 @@ fn unpack(package: &Path, work: &Path) -> Result<()> {
             fs::copy(path, kernel.join(name))?;
         }
     }
-    // As the package has it: what the tier `microvm` looks for.
+    // As the package has it: as the tier `microvm` looks it up.
     for part in ["boot", "lib", "usr"] {
         if all.join(part).is_dir() {
             fs::rename(all.join(part), kernel.join(part))?;
@@ -157,7 +175,7 @@ fn unpack(package: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The file below `dir` whose name begins so.
+/// The first file below `dir` whose name starts with `beginning`.
 fn find(dir: &Path, beginning: &str) -> Result<Option<PathBuf>> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -179,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_release_is_that_of_debian_and_of_nobody_else() {
+    fn only_debian_itself_has_a_codename() {
         assert_eq!(codename("ID=debian\nVERSION_CODENAME=bookworm\n"), Some("bookworm"));
         assert_eq!(codename("ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n"), None);
         assert_eq!(codename("ID=debian\n"), None);

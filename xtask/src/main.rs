@@ -1,19 +1,26 @@
 //! Project commands, called as `cargo xtask <command>`. Nothing here is part of the product.
 //!
-//! `test` sets up the machine and runs every check; `tidy` runs the house rules alone;
-//! `bench` builds in release and runs the benchmark package.
+//! One module per command ([`suite`] holds `check` and `test`); what several commands share is in [`project`], [`steps`]
+//! and [`packages`].
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a command line tool for developers; its output is what it prints"
 )]
 
+mod areas;
+mod deny;
+mod dist;
 mod guest_kernel;
+mod host;
 mod node;
 mod packages;
 mod project;
 mod python;
+mod request;
+mod rust_tests;
 mod steps;
+mod stress;
 mod suite;
 mod tidy;
 
@@ -23,12 +30,18 @@ use anyhow::Result;
 
 use crate::packages::NeedsInstall;
 use crate::project::Project;
+use crate::request::{TestRequest, UsageError};
 
 const USAGE: &str = "usage: cargo xtask <command>
 
-  test               set up this machine, then run every check and every test
-  tidy               run the house rules over the source tree
-  bench [SCENARIO]   build in release and run the benchmarks; arguments are passed on";
+  check               format, lints, house rules, licences and the unit tests that need no root
+  test [AREA]...      install what is missing, build, then run the tests [default: all areas]
+      --full          also run emulated guests, every escape probe in every tier and older clients
+      --require-all   fail if this host cannot run a test [implied by CI=true]
+  stress              run the Rust tests repeatedly beside two busy loops; continues an interrupted run
+  dist                make the tarball and the Python wheel, with checksums and an SBOM
+  tidy                check the house rules alone
+  bench [SCENARIO]    build, then run the benchmarks; arguments are passed on";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -36,8 +49,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("xtask: {error:#}");
-            let usage = error.is::<NeedsInstall>();
-            ExitCode::from(if usage { 2 } else { 1 })
+            let needs_user = error.is::<NeedsInstall>() || error.is::<UsageError>();
+            ExitCode::from(if needs_user { 2 } else { 1 })
         }
     }
 }
@@ -45,7 +58,10 @@ fn main() -> ExitCode {
 fn dispatch(args: &[String]) -> Result<ExitCode> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["test"] => suite::run(&Project::discover()?)?,
+        ["check"] => suite::check(&Project::discover()?)?,
+        ["test", rest @ ..] => suite::test(&Project::discover()?, &TestRequest::parse(rest)?)?,
+        ["stress"] => stress::run(&Project::discover()?)?,
+        ["dist"] => dist::run(&Project::discover()?)?,
         ["tidy"] => tidy::run(&Project::discover()?.root)?,
         ["bench", rest @ ..] => bench(&Project::discover()?, rest)?,
         ["help" | "--help" | "-h"] => println!("{USAGE}"),
@@ -59,9 +75,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
 
 fn bench(project: &Project, args: &[&str]) -> Result<()> {
     let _lock = project.claim_target_dir()?;
-    let mut build = project.cargo();
-    build.args(["build", "--release", "-p", "atoll"]);
-    steps::check(&mut build)?;
+    suite::build_atoll(project)?;
     let mut bench = project.cargo();
     bench.args(["run", "--release", "-p", "atoll-bench", "--"]).args(args);
     steps::check(&mut bench)

@@ -1,5 +1,5 @@
-//! Tests that are written in JavaScript: E2B's clients from npm, the newest and an older pair, on a pinned Node. Each is in a
-//! directory of its own under the target directory, with the tests beside it, because Node looks for packages there.
+//! Tests written in JavaScript: E2B's clients from npm, the newest and an older pair, on a pinned Node. Each pair has its
+//! own directory under the target directory, with the tests beside it, because Node looks for packages there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,22 +12,36 @@ use crate::python::ensure_node;
 use crate::steps::check;
 
 const DIR: &str = "tests/compat/e2b-js";
-/// Where the lists of each pair are, below `DIR`, and where it is installed.
-const PAIRS: [(&str, &str); 2] = [("", "xtask-e2b-js"), ("older", "xtask-e2b-js-older")];
 
-/// Installs what they need.
-pub(crate) fn client_tests(project: &Project) -> Result<Vec<Command>> {
-    let node = ensure_node(project)?;
-    let mut commands = Vec::new();
-    for (lists, place) in PAIRS {
-        let place = project.target.join(place);
-        install(project, &node, &project.root.join(DIR).join(lists), &place)?;
+/// One pair of client libraries.
+pub(crate) struct ClientPair {
+    /// Where its `package.json` and lock are, below `DIR`.
+    lists: &'static str,
+    /// Where it is installed, below the target directory.
+    place: &'static str,
+}
+
+pub(crate) const NEWEST: ClientPair = ClientPair {
+    lists: "",
+    place: "xtask-e2b-js",
+};
+
+pub(crate) const OLDER: ClientPair = ClientPair {
+    lists: "older",
+    place: "xtask-e2b-js-older",
+};
+
+impl ClientPair {
+    /// The tests against this pair as a command. Installs what they need.
+    pub(crate) fn command(&self, project: &Project) -> Result<Command> {
+        let node = ensure_node(project)?;
+        let place = project.target.join(self.place);
+        install(project, &node, &project.root.join(DIR).join(self.lists), &place)?;
         copy_tests(&project.root.join(DIR), &place)?;
         let mut tests = project.command(node.join("bin/node"));
         tests.current_dir(&place).args(["--test", "main.test.mjs"]);
-        commands.push(tests);
+        Ok(tests)
     }
-    Ok(commands)
 }
 
 /// Installs exactly what the lock names, each package checked by its hash; only when the lock has changed since.

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use fs_err as fs;
 
+use crate::steps::said;
 use crate::tidy::files;
 
 #[derive(Debug)]
@@ -60,8 +61,8 @@ impl Project {
         given.map_or_else(|| self.target.join("microvm-kernel"), PathBuf::from)
     }
 
-    /// Without what `cargo run` has told us about ourselves: build scripts that look at it would run again, and all that stands
-    /// on them would be built again, whenever somebody builds by hand in between.
+    /// Cargo without the variables that `cargo run` sets for xtask: build scripts that read them would run again, and
+    /// everything above them would be rebuilt, after each build by hand.
     pub(crate) fn cargo(&self) -> Command {
         let mut cargo = self.command(&self.cargo);
         for (name, _) in env::vars_os() {
@@ -83,6 +84,14 @@ impl Project {
             .env("ATOLL_GUEST_KERNEL", self.guest_kernel())
             .env("ATOLL_MICROVM_KERNEL", self.microvm_kernel());
         command
+    }
+
+    /// The commit that is checked out, if the tree has no change against it.
+    pub(crate) fn clean_commit(&self) -> Option<String> {
+        let git = |args: &[&str]| said(Command::new("git").current_dir(&self.root).args(args)).ok();
+        let changes = git(&["status", "--porcelain"])?;
+        let commit = git(&["rev-parse", "HEAD"])?;
+        changes.is_empty().then(|| commit.trim().to_owned())
     }
 
     /// Takes the target directory for this checkout until the returned lock is dropped.

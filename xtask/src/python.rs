@@ -1,5 +1,5 @@
-//! Tests that are written in Python: the kernel's own, and those of real client libraries. Each set has an environment of
-//! its own under the target directory.
+//! Tests written in Python: the kernel's own, and those of real client libraries. Each suite has its own environment
+//! under the target directory.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::project::Project;
 use crate::steps::{check, said};
 
 /// A directory with tests and the pinned list of what they need.
-struct Suite {
+pub(crate) struct Suite {
     dir: &'static str,
     tests: &'static str,
     list: &'static str,
@@ -25,21 +25,29 @@ const KERNEL: Suite = Suite {
     venv: "xtask-venv",
 };
 
-const E2B: Suite = Suite {
+pub(crate) const E2B: Suite = Suite {
     dir: "tests/compat/e2b",
     tests: ".",
     list: "requirements.txt",
     venv: "xtask-e2b",
 };
 
-const OPENAPI: Suite = Suite {
+pub(crate) const OPENAPI: Suite = Suite {
     dir: "tests/compat/openapi",
     tests: ".",
     list: "requirements.txt",
     venv: "xtask-openapi",
 };
 
-/// Node for E2B's JavaScript clients: what a distribution ships may be too old for them.
+/// Builds the wheel of `cargo xtask dist`.
+pub(crate) const MATURIN: Suite = Suite {
+    dir: "packaging",
+    tests: ".",
+    list: "requirements.txt",
+    venv: "xtask-maturin",
+};
+
+/// Node for E2B's JavaScript clients: a distribution's own may be too old for them.
 const NODE: Suite = Suite {
     dir: "tests/compat/e2b-js",
     tests: ".",
@@ -47,7 +55,7 @@ const NODE: Suite = Suite {
     venv: "xtask-node",
 };
 
-const E2B_OLDER: Suite = Suite {
+pub(crate) const E2B_OLDER: Suite = Suite {
     list: "requirements-older.txt",
     venv: "xtask-e2b-older",
     ..E2B
@@ -55,14 +63,6 @@ const E2B_OLDER: Suite = Suite {
 
 pub(crate) fn run_kernel_tests(project: &Project) -> Result<()> {
     check(&mut KERNEL.command(project)?)
-}
-
-/// E2B's clients, and requests that are made from the description of the API. Installs what they need.
-pub(crate) fn client_tests(project: &Project) -> Result<Vec<Command>> {
-    [E2B, E2B_OLDER, OPENAPI]
-        .iter()
-        .map(|suite| suite.command(project))
-        .collect()
 }
 
 /// Where a pinned Node with npm lies.
@@ -73,7 +73,8 @@ pub(crate) fn ensure_node(project: &Project) -> Result<PathBuf> {
 }
 
 impl Suite {
-    fn command(&self, project: &Project) -> Result<Command> {
+    /// The tests of this suite as a command. Installs what they need.
+    pub(crate) fn command(&self, project: &Project) -> Result<Command> {
         let dir = project.root.join(self.dir);
         if !dir.join(self.tests).is_dir() {
             bail!("`{}/{}` is missing; there are no tests to run", self.dir, self.tests);
@@ -85,8 +86,8 @@ impl Suite {
         Ok(pytest)
     }
 
-    /// Makes the environment, or makes it anew when the pinned list has changed since.
-    fn ensure_environment(&self, project: &Project) -> Result<PathBuf> {
+    /// Creates the environment, or recreates it if the pinned list has changed since. Returns its Python.
+    pub(crate) fn ensure_environment(&self, project: &Project) -> Result<PathBuf> {
         let list = project.root.join(self.dir).join(self.list);
         if !list.is_file() {
             bail!("`{}/{}` is missing; pin pytest and friends there", self.dir, self.list);

@@ -1,4 +1,4 @@
-//! Runs named steps one after another, prints each name and time, and stops at the first red.
+//! Runs named steps one after another, prints each name and time, and stops at the first failure.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ impl Steps {
         }
     }
 
-    /// Runs one step. The error of a red step says which step it was and what went wrong.
+    /// Runs one step. The error of a failed step names the step and keeps the cause.
     pub(crate) fn step(&mut self, name: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("==> {name}");
         let start = Instant::now();
@@ -32,18 +32,22 @@ impl Steps {
                 Ok(())
             }
             Err(error) => {
-                println!("    {name}: red after {:.1} s", took.as_secs_f64());
+                println!("    {name}: failed after {:.1} s", took.as_secs_f64());
                 Err(error.context(format!("stopped at step `{name}`")))
             }
         }
     }
 
-    pub(crate) fn summary(&self) {
-        println!("\nall steps are green:");
+    /// Prints every step with its time, then `last_lines`.
+    pub(crate) fn summary(&self, last_lines: &[String]) {
+        println!("\nall steps passed:");
         for (name, took) in &self.done {
             println!("  {:>7.1} s  {name}", took.as_secs_f64());
         }
-        println!("  {:>7.1} s  in all", self.started.elapsed().as_secs_f64());
+        println!("  {:>7.1} s  total", self.started.elapsed().as_secs_f64());
+        for line in last_lines {
+            println!("{line}");
+        }
     }
 }
 
@@ -57,7 +61,7 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs lanes of children at the same time, each lane in its order. What a child has printed is shown when it has ended.
+/// Runs lanes of children at the same time, each lane in order. A child's output is printed when it has ended.
 pub(crate) fn side_by_side(lanes: Vec<Vec<Command>>) -> Result<()> {
     std::thread::scope(|scope| {
         let started: Vec<_> = lanes.into_iter().map(|lane| scope.spawn(|| lane_of(lane))).collect();
@@ -86,7 +90,7 @@ fn lane_of(children: Vec<Command>) -> Result<()> {
     Ok(())
 }
 
-/// What a child says on stdout; anything but exit code 0 is an error.
+/// A child's stdout; anything but exit code 0 is an error.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let line = shown(command);
     let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
@@ -97,7 +101,7 @@ pub(crate) fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// True when the child starts and ends with exit code 0. Its output is thrown away.
+/// True when the child starts and ends with exit code 0. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
@@ -117,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn red_step_names_itself_and_the_command() {
+    fn failed_step_names_itself_and_the_command() {
         let mut steps = Steps::new();
         let error = steps.step("sample", || check(&mut Command::new("false"))).unwrap_err();
         let text = format!("{error:#}");
@@ -129,18 +133,18 @@ mod tests {
     }
 
     #[test]
-    fn lanes_run_to_their_end_and_a_red_child_is_named() {
+    fn lanes_run_to_their_end_and_a_failed_child_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let touch = |name: &str| {
             let mut command = Command::new("touch");
             command.arg(dir.path().join(name));
             command
         };
-        let red = vec![Command::new("false"), touch("after the red one")];
-        let error = side_by_side(vec![red, vec![touch("a"), touch("b")]]).unwrap_err();
+        let failing = vec![Command::new("false"), touch("after the failed one")];
+        let error = side_by_side(vec![failing, vec![touch("a"), touch("b")]]).unwrap_err();
         assert!(error.to_string().starts_with("`false` ended with"), "{error}");
         let left = |name: &str| dir.path().join(name).exists();
-        assert!(left("a") && left("b") && !left("after the red one"));
+        assert!(left("a") && left("b") && !left("after the failed one"));
         assert!(side_by_side(vec![vec![Command::new("true")]]).is_ok());
     }
 

@@ -1,55 +1,159 @@
-//! `cargo xtask test`: every step from a bare machine to the last test, in this order.
+//! `cargo xtask check` and `cargo xtask test`: every step from a bare host to the last test, in this order.
 
-use std::fs;
+use std::fs::{self, File};
+use std::process::Command;
 
 use anyhow::Result;
 
-use crate::guest_kernel::ensure_guest_kernels;
-use crate::node;
-use crate::packages::{ensure_nextest, ensure_system_packages};
+use crate::areas::{FULL_SUITES, QUICK_SUITES, Suite};
+use crate::guest_kernel;
+use crate::host::{Skipped, describe, has_node};
+use crate::packages::{Purpose, ensure_nextest, ensure_packages};
 use crate::project::Project;
-use crate::python::{self, run_kernel_tests};
-use crate::steps::{Steps, check, side_by_side};
-use crate::tidy;
+use crate::request::TestRequest;
+use crate::rust_tests::{self, Selection};
+use crate::steps::{Steps, check as run_child, side_by_side};
+use crate::{deny, dist, node, python, tidy};
 
 const TEMPLATES: &[&str] = &["python-min", "python-data"];
 
-pub(crate) fn run(project: &Project) -> Result<()> {
-    println!("target directory: {}", project.target.display());
-    let _lock = project.claim_target_dir()?;
-    let mut steps = Steps::new();
-    steps.step("system packages", ensure_system_packages)?;
-    steps.step("guest kernels", || ensure_guest_kernels(project))?;
+pub(crate) fn check(project: &Project) -> Result<()> {
+    let (mut steps, _lock) = begin(project)?;
+    steps.step("system packages", || ensure_packages(&[Purpose::Build]))?;
     steps.step("cargo-nextest", || ensure_nextest(project))?;
     steps.step("format", || cargo(project, &["fmt", "--all", "--check"]))?;
     steps.step("clippy", || {
-        cargo(
-            project,
-            &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
-        )
+        let mut clippy = project.cargo();
+        // The product's profile: build scripts and macros are shared with the release build.
+        clippy.args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--release",
+            "--",
+            "-D",
+            "warnings",
+        ]);
+        run_child(&mut clippy)
     })?;
     steps.step("tidy", || tidy::run(&project.root))?;
-    steps.step("build atoll", || cargo(project, &["build", "--release", "-p", "atoll"]))?;
-    steps.step("templates", || build_templates(project))?;
-    steps.step("Python kernel tests", || run_kernel_tests(project))?;
-    steps.step("JavaScript kernel tests", || run_node_tests(project))?;
-    steps.step("clients over HTTP", || {
-        side_by_side(vec![python::client_tests(project)?, node::client_tests(project)?])
+    steps.step("licences and bans", || deny::run(project))?;
+    steps.step("unit tests", || {
+        rust_tests::run(project, &Selection::profile("unit"), false).map(drop)
     })?;
-    steps.step("Rust tests", || run_rust_tests(project))?;
-    steps.summary();
+    steps.summary(&[]);
     Ok(())
 }
 
-fn cargo(project: &Project, args: &[&str]) -> Result<()> {
-    check(project.cargo().args(args))
+pub(crate) fn test(project: &Project, request: &TestRequest) -> Result<()> {
+    let (mut steps, _lock) = begin(project)?;
+    let suites = suites(request);
+    steps.step("system packages", || ensure_packages(&purposes(request, &suites)))?;
+    steps.step("guest kernels", || guest_kernel::ensure(project, request))?;
+    steps.step("cargo-nextest", || ensure_nextest(project))?;
+    steps.step("build atoll", || build_atoll(project))?;
+    steps.step("build the Rust tests", || rust_tests::build(project))?;
+    steps.step("templates", || build_templates(project))?;
+    run_suites(project, &suites, &mut steps)?;
+    let mut skipped = Vec::new();
+    steps.step("Rust tests", || {
+        skipped = rust_tests::run(project, &Selection::of(request), request.require_all)?;
+        Ok(())
+    })?;
+    steps.summary(&last_lines(&skipped, &suites));
+    if request.covers_test() {
+        record_success(project)?;
+    }
+    Ok(())
 }
 
-/// A test that fails tells why; fifty lines of frames of its own runner would hide it.
-fn run_rust_tests(project: &Project) -> Result<()> {
-    let mut tests = project.cargo();
-    tests.args(["nextest", "run", "--workspace", "--release"]);
-    check(tests.env("RUST_BACKTRACE", "0"))
+fn begin(project: &Project) -> Result<(Steps, File)> {
+    println!("target directory: {}", project.target.display());
+    Ok((Steps::new(), project.claim_target_dir()?))
+}
+
+fn suites(request: &TestRequest) -> Vec<Suite> {
+    let areas = request.areas.iter().flat_map(|area| area.suites.iter().copied());
+    match (request.areas.is_empty(), request.full) {
+        (true, true) => FULL_SUITES.to_vec(),
+        (true, false) => QUICK_SUITES.to_vec(),
+        (false, _) => areas.collect(),
+    }
+}
+
+fn purposes(request: &TestRequest, suites: &[Suite]) -> Vec<Purpose> {
+    let mut purposes = vec![Purpose::Build, Purpose::Run];
+    let named = |name: &str| request.areas.iter().any(|area| area.name == name);
+    let all = request.covers_test() || named("tiers");
+    for (area, purpose) in [
+        ("container", Purpose::Container),
+        ("gvisor", Purpose::Gvisor),
+        ("microvm", Purpose::Microvm),
+        ("kernels", Purpose::Microvm),
+        ("sanitizer", Purpose::Browser),
+    ] {
+        if all || named(area) {
+            purposes.push(purpose);
+        }
+    }
+    if suites.contains(&Suite::Dist) {
+        purposes.push(Purpose::Dist);
+    }
+    purposes
+}
+
+fn run_suites(project: &Project, suites: &[Suite], steps: &mut Steps) -> Result<()> {
+    let has = |suite| suites.contains(&suite);
+    if has(Suite::PythonKernel) {
+        steps.step("Python kernel tests", || python::run_kernel_tests(project))?;
+    }
+    if has(Suite::NodeKernel) && has_node() {
+        steps.step("JavaScript kernel tests", || run_node_tests(project))?;
+    }
+    let lanes = client_lanes(project, suites)?;
+    if lanes.iter().any(|lane| !lane.is_empty()) {
+        steps.step("clients over HTTP", || side_by_side(lanes))?;
+    }
+    if has(Suite::Dist) {
+        steps.step("packages in an empty root", || dist::test(project))?;
+    }
+    Ok(())
+}
+
+/// Python clients in one lane, JavaScript clients in the other.
+fn client_lanes(project: &Project, suites: &[Suite]) -> Result<Vec<Vec<Command>>> {
+    let (mut python_lane, mut node_lane) = (Vec::new(), Vec::new());
+    for suite in suites {
+        match suite {
+            Suite::E2b => {
+                python_lane.push(python::E2B.command(project)?);
+                node_lane.push(node::NEWEST.command(project)?);
+            }
+            Suite::E2bOlder => {
+                python_lane.push(python::E2B_OLDER.command(project)?);
+                node_lane.push(node::OLDER.command(project)?);
+            }
+            Suite::OpenApi => python_lane.push(python::OPENAPI.command(project)?),
+            Suite::PythonKernel | Suite::NodeKernel | Suite::Dist => {}
+        }
+    }
+    Ok(vec![python_lane, node_lane])
+}
+
+fn last_lines(skipped: &[Skipped], suites: &[Suite]) -> Vec<String> {
+    let mut lines: Vec<String> = describe(skipped).into_iter().collect();
+    if suites.contains(&Suite::NodeKernel) && !has_node() {
+        lines.push("JavaScript kernel tests not run: no Node".to_owned());
+    }
+    lines
+}
+
+fn cargo(project: &Project, args: &[&str]) -> Result<()> {
+    run_child(project.cargo().args(args))
+}
+
+pub(crate) fn build_atoll(project: &Project) -> Result<()> {
+    cargo(project, &["build", "--release", "-p", "atoll"])
 }
 
 /// On the Node that contexts run on.
@@ -59,17 +163,25 @@ fn run_node_tests(project: &Project) -> Result<()> {
     for entry in fs::read_dir(kernel.join("tests"))? {
         tests.push(entry?.path());
     }
-    // Node 18 takes no pattern here, and Node 22 no directory.
+    // Node 18 accepts no pattern here, and Node 22 no directory.
     tests.retain(|path| path.to_string_lossy().ends_with(".test.cjs"));
     tests.sort();
     let mut node = project.command("/usr/bin/node");
-    check(node.current_dir(kernel).arg("--test").args(tests))
+    run_child(node.current_dir(kernel).arg("--test").args(tests))
 }
 
 fn build_templates(project: &Project) -> Result<()> {
     for template in TEMPLATES {
         let mut build = project.command(project.atoll_binary());
-        check(build.args(["template", "build", template]))?;
+        run_child(build.args(["template", "build", template]))?;
+    }
+    Ok(())
+}
+
+/// Writes the commit's hash to `xtask.green`, unless the tree differs from that commit.
+fn record_success(project: &Project) -> Result<()> {
+    if let Some(commit) = project.clean_commit() {
+        fs::write(project.target.join("xtask.green"), format!("{commit}\n"))?;
     }
     Ok(())
 }

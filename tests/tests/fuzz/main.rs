@@ -1,9 +1,13 @@
-//! Every parser that reads bytes of a sandbox or of a caller's code, on seeds and on twenty thousand mutations of them. The targets in
+//! Every parser that reads bytes of a sandbox or of a caller's code, on seeds and on mutations of them. The targets in
 //! `fuzz/` do the same with a coverage-guided fuzzer.
 
 use atoll_tests::fuzz_bodies::{TARGETS, Target};
 
-const MUTATIONS: usize = 20_000;
+/// `cargo xtask test --full` sets `ATOLL_FUZZ_MUTATIONS` higher.
+fn mutations() -> usize {
+    let given = std::env::var("ATOLL_FUZZ_MUTATIONS").ok();
+    given.and_then(|value| value.parse().ok()).unwrap_or(20_000)
+}
 
 struct Random(u64);
 
@@ -77,7 +81,7 @@ fn run(target: &Target) {
     let mut random = Random(0x5eed_f022);
     target.seeds.iter().for_each(|seed| (target.body)(seed));
     (target.body)(b"");
-    for _ in 0..MUTATIONS {
+    for _ in 0..mutations() {
         let mut bytes = target.seeds[random.below(target.seeds.len())].to_vec();
         mutate(&mut bytes, &mut random);
         (target.body)(&bytes);
