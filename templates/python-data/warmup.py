@@ -1,10 +1,10 @@
-"""Pays now what the first user of pandas, numpy and matplotlib would pay later.
+"""Warms up pandas, numpy and matplotlib, so that their first use in a sandbox is fast.
 
-Executed in a namespace of its own, in the warm interpreter, before it forks. What a prepared fork does is
-the `touch` of the recipe, not this.
+Runs in its own namespace in the zygote, before it forks. Code that runs in each fork belongs in `touch` in
+`template.toml`.
 
-It must leave nothing behind: no file, open or written, no thread, no figure, no random state, no setting,
-no pyplot backend.
+It must not leave anything behind: open or new files, threads, figures, random state, settings or a pyplot
+backend.
 """
 
 
@@ -47,7 +47,7 @@ def warmup():
         df[["city", "units"]].to_json()
 
     def numbers():
-        a = np.random.default_rng(0).normal(size=(16, 16))  # a generator of its own: the global one stays as it was
+        a = np.random.default_rng(0).normal(size=(16, 16))  # a separate generator leaves the global one unchanged
         np.linalg.solve(a, a[0])
         np.linalg.svd(a)
         np.percentile(a, [5, 50, 95])
@@ -55,7 +55,7 @@ def warmup():
         repr(a)
 
     def charts():
-        # A bare Figure, not pyplot: no figure stays registered and the backend stays unset.
+        # A Figure without pyplot is not registered and does not select a backend.
         y = np.arange(6.0)
         fig = Figure(figsize=(6, 3))
         dates, bars, pie = fig.subplots(1, 3)
@@ -74,7 +74,7 @@ def warmup():
         fig.clear()
 
     def close_fonts():
-        # matplotlib keeps font files open in two caches. Forks would share one read position, so they must go.
+        # matplotlib keeps font files open in two caches. Forks would share their file offsets, so close them.
         matplotlib.font_manager._get_font.cache_clear()
         matplotlib.mathtext.MathTextParser._parse_cached.cache_clear()
         gc.collect()

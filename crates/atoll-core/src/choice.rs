@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {kind} `{asked}`; one of: {known}")]
+#[error("unknown {kind} `{asked}`; expected one of: {known}")]
 pub struct UnknownChoice {
     pub kind: &'static str,
     pub asked: String,
@@ -102,7 +102,10 @@ mod tests {
     #[test]
     fn an_unknown_word_is_refused_with_the_list() {
         let refused = "tiny".parse::<ProfileName>().unwrap_err();
-        assert_eq!(refused.to_string(), "unknown profile `tiny`; one of: small, data");
+        assert_eq!(
+            refused.to_string(),
+            "unknown profile `tiny`; expected one of: small, data"
+        );
     }
 
     #[test]
@@ -123,7 +126,7 @@ mod tests {
         );
         assert_eq!(
             Language::read("Perl").unwrap_err().to_string(),
-            "unknown language `Perl`; one of: python, javascript, typescript, bash"
+            "unknown language `Perl`; expected one of: python, javascript, typescript, bash"
         );
     }
 

@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for Form {
         let json = copied.map_err(D::Error::custom)?;
         match json.get() {
             text if text.starts_with('"') => serde_json::from_str(text).map(Self::Text).map_err(D::Error::custom),
-            value if depth(value) > MOST_DEEP => Err(D::Error::custom("nested too deep")),
+            value if depth(value) > MOST_DEEP => Err(D::Error::custom("value is nested too deeply")),
             _ => Ok(Self::Json(json)),
         }
     }
@@ -200,7 +200,7 @@ impl<'de> Visitor<'de> for Reader {
     type Value = Forms;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "at most {MOST_FORMS} forms of a value by their names")
+        write!(formatter, "a map of at most {MOST_FORMS} media types")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Forms, A::Error> {
@@ -208,7 +208,7 @@ impl<'de> Visitor<'de> for Reader {
         while let Some((name, form)) = map.next_entry()? {
             forms.insert(name, form);
             if forms.0.len() > MOST_FORMS {
-                return Err(A::Error::custom("too many forms of one value"));
+                return Err(A::Error::custom("too many media types for one value"));
             }
         }
         forms.0.shrink_to_fit();

@@ -9,13 +9,13 @@ pub const GIB: u64 = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    #[error("{what} cannot be read: `{asked}`; write it like {example}")]
+    #[error("invalid value `{asked}` for {what}: expected a value such as {example}")]
     Unreadable {
         what: &'static str,
         asked: String,
         example: &'static str,
     },
-    #[error("{what} is out of range: asked {asked}, allowed {min} to {max}")]
+    #[error("{what} is out of range: requested {asked}, allowed {min} to {max}")]
     OutOfRange {
         what: &'static str,
         asked: String,
@@ -186,7 +186,7 @@ quantity!(
 );
 quantity!(
     /// Processor time of one execution, in milliseconds.
-    CpuTimeMillis, "cpu time", 100, 86_400_000, read_millis, show_millis, "`30s` or `2m`"
+    CpuTimeMillis, "CPU time", 100, 86_400_000, read_millis, show_millis, "`30s` or `2m`"
 );
 quantity!(
     /// Bytes that scratch files of one sandbox may hold.
@@ -260,7 +260,7 @@ mod tests {
         let refused = "1MiB".parse::<MemoryBytes>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "memory is out of range: asked 1 MiB, allowed 64 MiB to 1024 GiB"
+            "memory is out of range: requested 1 MiB, allowed 64 MiB to 1024 GiB"
         );
         assert!("0s".parse::<WallMillis>().is_err());
         assert!("1000000GiB".parse::<MemoryBytes>().is_err());

@@ -39,7 +39,7 @@ quantity!(
 );
 quantity!(
     /// Processor seconds that one key may use in a day.
-    CpuSecondsPerDay, "cpu seconds per day", 1, 1_000_000_000, read_count, show_count, "`3600`"
+    CpuSecondsPerDay, "CPU seconds per day", 1, 1_000_000_000, read_count, show_count, "`3600`"
 );
 quantity!(
     /// Bytes that one key may move in and out in a day.
@@ -65,7 +65,7 @@ quantity!(
 );
 quantity!(
     /// Questions of one tenant that wait at the same time.
-    PendingCount, "waiting approvals", 1, 100_000, read_count, show_count, "`100`"
+    PendingCount, "pending approvals", 1, 100_000, read_count, show_count, "`100`"
 );
 
 impl ApprovalMillis {
@@ -107,13 +107,13 @@ choice!(
 
 choice!(
     /// How far an approval goes: this execution, the same rules in this sandbox, this code in this tenant.
-    ApprovalScope, "scope of an approval",
+    ApprovalScope, "approval scope",
     { Once = "once", Session = "session", Digest = "digest" }
 );
 
 choice!(
     /// What has become of a question.
-    ApprovalStatus, "status of an approval",
+    ApprovalStatus, "approval status",
     {
         Pending = "pending", Approved = "approved", Denied = "denied", Expired = "expired", Cancelled = "cancelled",
         Revoked = "revoked",
@@ -147,7 +147,7 @@ mod tests {
         let refused = "0".parse::<SandboxCount>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "sandboxes is out of range: asked 0, allowed 1 to 100000"
+            "sandboxes is out of range: requested 0, allowed 1 to 100000"
         );
         assert!("50ms".parse::<TimeoutMillis>().is_err());
         assert_eq!(

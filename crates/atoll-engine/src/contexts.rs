@@ -17,7 +17,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 /// The most contexts that one sandbox keeps; each is an interpreter with its memory.
 const MAX_CONTEXTS: usize = 32;
 /// Why a context of JavaScript is another one in a copy.
-const NODE_ANEW: &str = "the sandbox is a copy of another one, and Node starts anew in copies";
+const NODE_ANEW: &str = "the sandbox was restored from a snapshot or fork, where Node.js contexts restart";
 /// Where code begins.
 pub(crate) const HOME: &str = "/home/user";
 

@@ -44,7 +44,7 @@ pub struct EngineConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error("refused, because it cannot be written down")]
+    #[error("refused: the audit log cannot be written")]
     Audit(#[from] crate::audit::AuditError),
     #[error(transparent)]
     Tier(#[from] TierError),
@@ -56,11 +56,13 @@ pub enum EngineError {
     Environment(#[from] crate::environment::EnvironmentError),
     #[error(transparent)]
     Secrets(#[from] atoll_guard::redact::SecretsError),
-    #[error("interrupted before the code began")]
+    #[error("interrupted before the code started")]
     Interrupted,
-    #[error("language `{0}` is planned, not there yet; the jail runs python, javascript, typescript and bash")]
+    #[error(
+        "language `{0}` is planned but not supported yet; the jail tier runs python, javascript, typescript and bash"
+    )]
     Language(atoll_core::Language),
-    #[error("language `{0}` runs on the machine's Node, and there is none at {NODE}")]
+    #[error("language `{0}` requires Node.js on the host, and {NODE} does not exist")]
     NoNode(atoll_core::Language),
     #[error(transparent)]
     NoProgram(#[from] crate::template::NoProgram),
@@ -70,7 +72,7 @@ pub enum EngineError {
     Snapshot(#[from] crate::snapshot::SnapshotError),
     #[error("there is no context `{0}` in this sandbox")]
     NoContext(String),
-    #[error("a sandbox keeps at most {0} contexts; remove one first")]
+    #[error("a sandbox can have at most {0} contexts; delete one first")]
     TooManyContexts(usize),
 }
 

@@ -8,13 +8,13 @@ const MAX_BYTES: usize = 96 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
-    #[error("environment is larger than 96 KiB: {bytes} bytes; give large values as input files")]
+    #[error("environment exceeds 96 KiB ({bytes} bytes); pass large values as input files")]
     Large { bytes: usize },
-    #[error("not a name of an environment variable: {shown}; it must not be empty and have neither `=` nor NUL")]
+    #[error("invalid environment variable name {shown}: it must not be empty or contain `=` or NUL")]
     Name { shown: String },
-    #[error("the value of the environment variable `{name}` has a NUL in it")]
+    #[error("the value of environment variable `{name}` contains NUL")]
     Value { name: String },
-    #[error("`{name}` is a secret and a variable of `env` at the same time; give it once")]
+    #[error("`{name}` is set both as a secret and in `env`; set it only once")]
     Twice { name: String },
 }
 

@@ -18,7 +18,7 @@ const PIECE: usize = 256 << 10;
 const MAX_NAMED: usize = 100;
 
 /// Why a file in the working directory did not come back.
-pub const ELSEWHERE: &str = "it is not in /data/output";
+pub const ELSEWHERE: &str = "not in /data/output";
 
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
@@ -87,13 +87,13 @@ pub(crate) fn save(collected: Collected, mut out: Option<&mut OutDir>, cap: u64)
                         result.saved.extend(place);
                     }
                     Err(error) if is_names_fault(&error) => {
-                        result.skip(&path, format!("its name cannot be used here: {error}"));
+                        result.skip(&path, format!("the file name cannot be used on this host: {error}"));
                     }
                     Err(error) => {
-                        result.skip(&path, format!("it cannot be saved: {error}"));
+                        result.skip(&path, format!("cannot be saved: {error}"));
                         result
                             .problem
-                            .get_or_insert(format!("output file `{path}` cannot be saved: {error}"));
+                            .get_or_insert(format!("cannot save output file `{path}`: {error}"));
                     }
                 }
                 result.files.push(file);
@@ -129,8 +129,8 @@ impl Room {
     fn refuse(self, size: u64) -> Option<&'static str> {
         match size {
             size if size <= self.left => None,
-            size if size > self.cap => Some("it is larger than the scratch disk: a sparse file"),
-            _ => Some("with the files before it, it is larger than the scratch disk"),
+            size if size > self.cap => Some("larger than the scratch disk (sparse file)"),
+            _ => Some("the output files together exceed the size of the scratch disk"),
         }
     }
 }
@@ -139,10 +139,10 @@ type Saved = Option<std::io::Result<PathBuf>>;
 
 /// The facts of one file, and where it was saved; or why it is left out.
 fn copy(path: &str, fd: OwnedFd, out: Option<&mut OutDir>, room: Room) -> Result<(OutputFile, Saved), String> {
-    let unreadable = |error: std::io::Error| format!("it cannot be read: {error}");
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let stat = rustix::fs::fstat(&fd).map_err(|errno| unreadable(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err("it is not a plain file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     if let Some(why) = room.refuse(u64::try_from(stat.st_size).unwrap_or(u64::MAX)) {
         return Err(why.to_owned());
@@ -283,8 +283,8 @@ mod tests {
         let room = Room { left: 40, cap: 100 };
         let why = |size| room.refuse(size).unwrap_or("fine");
         assert_eq!(why(40), "fine");
-        assert!(why(60).starts_with("with the files before it"));
-        assert!(why(101).ends_with("a sparse file"));
+        assert!(why(60).starts_with("the output files together"));
+        assert!(why(101).ends_with("(sparse file)"));
     }
 
     #[test]

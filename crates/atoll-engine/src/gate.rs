@@ -129,7 +129,7 @@ fn held(findings: &[Finding], policy: &Policy, verdict: Verdict) -> Refusal {
     let instead = first.map_or("", |finding| finding.instead.as_str());
     let instead = match verdict {
         Verdict::Deny => instead.to_owned(),
-        _ => format!("{instead}; or have it approved: nobody was there to say yes"),
+        _ => format!("{instead}, or have it approved; no approver was available"),
     };
     Refusal {
         outcome,
@@ -139,7 +139,7 @@ fn held(findings: &[Finding], policy: &Policy, verdict: Verdict) -> Refusal {
             traceback: Vec::new(),
         },
         hint: Some(Hint {
-            refused: format!("to run the code: {message}{more}"),
+            refused: format!("running the code: {message}{more}"),
             rule: format!("policy {}: {rule} = {verdict}", policy.name),
             instead,
         }),

@@ -110,7 +110,7 @@ fn cleaned(arrived: Arrived, care: &Care) -> Arrived {
 fn without_forms() -> RichResult {
     let whole = LeftOutForm {
         form: "*".to_owned(),
-        why: "it could not be cleaned".to_owned(),
+        why: "the sanitizer failed on this result".to_owned(),
     };
     RichResult {
         left_out: vec![whole],

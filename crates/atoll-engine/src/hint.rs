@@ -29,8 +29,8 @@ const NO_NETWORK: [&str; 9] = [
 ];
 /// How `pip` answers, that of the sandbox or none at all.
 const NO_PACKAGE: [&str; 3] = [
-    "nothing can be installed inside a sandbox",
-    "does nothing inside a sandbox: its packages",
+    "packages cannot be installed inside a sandbox",
+    "is not supported inside a sandbox: packages",
     "No module named pip",
 ];
 
@@ -50,11 +50,11 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
 pub(crate) fn of_wasm(ended: &Ended) -> Option<Hint> {
     let error = ended.error.as_ref()?;
     let refused = match error.name.as_str() {
-        "ModuleNotFoundError" => "a package: this tier has Python's own modules only",
+        "ModuleNotFoundError" => "a package: this tier includes only the Python standard library",
         _ if error.value.contains("can't start new thread") => "a thread",
         _ => return None,
     };
-    let instead = "use the tier `jail`, or `auto`, which finds out by itself";
+    let instead = "use tier `jail`, or `auto`, which selects a suitable tier";
     Some(hint(refused, "tier: wasm", instead))
 }
 
@@ -85,12 +85,12 @@ fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let (refused, instead) = match ended.outcome {
         Outcome::Timeout => (
             "more time",
-            more("do less at once", "wall_ms", limits.wall < Limits::DATA.wall),
+            more("do less work per execution", "wall_ms", limits.wall < Limits::DATA.wall),
         ),
         Outcome::CpuLimit => (
-            "more processor time",
+            "more CPU time",
             more(
-                "do less at once",
+                "do less work per execution",
                 "cpu_time_ms",
                 limits.cpu_time < Limits::DATA.cpu_time,
             ),
@@ -107,7 +107,11 @@ fn more(less: &str, field: &str, profile: bool) -> String {
 }
 
 fn more_memory(limits: &Limits) -> String {
-    more("work in pieces", "memory_bytes", limits.memory < Limits::DATA.memory)
+    more(
+        "process the data in smaller chunks",
+        "memory_bytes",
+        limits.memory < Limits::DATA.memory,
+    )
 }
 
 /// The kernel ended a process that the code had started, or an allocation failed; the interpreter lives.
@@ -116,7 +120,7 @@ fn of_memory(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let refused = match ended.oom_kills {
         0 if error.is_some_and(|error| error.name.ends_with("MemoryError")) => "more memory",
         0 => return None,
-        _ => "more memory, for a process that the code had started",
+        _ => "more memory for a process that the code started",
     };
     Some(hint(
         refused,
@@ -148,17 +152,19 @@ fn more_processes(limits: &Limits) -> Hint {
 
 fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
-    let instead = more("remove files", "scratch_bytes", limits.scratch < Limits::DATA.scratch);
-    ended
-        .scratch_is_full
-        .then(|| hint("more room for files", &rule, &instead))
+    let instead = more(
+        "delete files that are no longer needed",
+        "scratch_bytes",
+        limits.scratch < Limits::DATA.scratch,
+    );
+    ended.scratch_is_full.then(|| hint("more disk space", &rule, &instead))
 }
 
 fn of_open_files(ended: &Ended, limits: &Limits) -> Option<Hint> {
     let words = "Too many open files";
     let said = ended.error.as_ref().is_some_and(|error| error.value.contains(words)) || ended.stderr.contains(words);
     let rule = format!("open files: {}", limits.open_files);
-    said.then(|| hint("another open file", &rule, "close files that are not needed any more"))
+    said.then(|| hint("another open file", &rule, "close files that are no longer needed"))
 }
 
 /// A file that was looked for by its name alone, and is among the inputs.
@@ -209,8 +215,8 @@ fn of_network(ended: &Ended) -> Option<Hint> {
         let ends = [beginning(text), end(text)];
         ends.into_iter().flat_map(str::lines).any(is_about_the_network)
     });
-    let instead = "give the data as a file, in `inputs`";
-    (raised || printed).then(|| hint("the network", "net: none", instead))
+    let instead = "pass the data as a file in `inputs`";
+    (raised || printed).then(|| hint("network access", "net: none", instead))
 }
 
 /// A server inside that does not answer is something else.
@@ -241,14 +247,14 @@ fn of_words(ended: &Ended) -> Option<Hint> {
         "ModuleNotFoundError" => Some(no_package()),
         "FileNotFoundError" => Some(hint(
             "a file that is not in the sandbox",
-            "files: none of yours but the inputs",
-            "give it in `inputs`; it is then below /data/input",
+            "files: no host files except the inputs",
+            "pass it in `inputs`; it appears in /data/input",
         )),
         _ if READ_ONLY.iter().any(|words| error.value.contains(words)) => Some(read_only()),
         _ if NO_CALL.iter().any(|words| error.value.contains(words)) => Some(hint(
-            "an operation of the system",
-            "system calls: those of the list",
-            "do without it: mounts, namespaces, tracing and raw sockets are closed here",
+            "a system operation",
+            "system calls: only those on the allowlist",
+            "avoid this operation; mounts, namespaces, tracing and raw sockets are not available in a sandbox",
         )),
         _ => None,
     }
@@ -256,17 +262,17 @@ fn of_words(ended: &Ended) -> Option<Hint> {
 
 fn read_only() -> Hint {
     hint(
-        "to write there",
-        "files: read-only but for /data/output, /home/user and /tmp",
-        "write to /data/output, which comes back, or to /tmp",
+        "writing to this path",
+        "files: read-only except /data/output, /home/user and /tmp",
+        "write to /data/output, which is returned with the result, or to /tmp",
     )
 }
 
 fn no_package() -> Hint {
     hint(
-        "a package that the template does not have",
-        "packages: those of the template",
-        "use what is there, or a template that has it; nothing can be installed inside",
+        "a package that is not in the template",
+        "packages: only those in the template",
+        "use an installed package, or a template that includes this one; packages cannot be installed in a sandbox",
     )
 }
 
@@ -298,9 +304,10 @@ pub(crate) fn error_of(
         Outcome::MemoryLimit => ("MemoryError", limit?),
         Outcome::Interrupted => ("KeyboardInterrupt", "the execution was interrupted".to_owned()),
         Outcome::Error => ("ExitStatus", format!("exit status {}", code?)),
-        Outcome::Crashed | Outcome::Killed => {
-            ("Crash", format!("the interpreter was ended by {}", signal_name(signal)))
-        }
+        Outcome::Crashed | Outcome::Killed => (
+            "Crash",
+            format!("the interpreter was terminated by {}", signal_name(signal)),
+        ),
         Outcome::Denied | Outcome::ApprovalDenied | Outcome::ApprovalExpired => return None,
     };
     Some(CodeError {
@@ -321,7 +328,7 @@ pub(crate) fn signal_name(signal: Option<i32>) -> String {
         7 => " (bus error)",
         8 => " (arithmetic error)",
         11 => " (segmentation fault)",
-        31 => " (a forbidden system call)",
+        31 => " (forbidden system call)",
         _ => "",
     };
     name.map_or_else(|| format!("signal {number}"), |name| format!("SIG{name}{what}"))
@@ -340,9 +347,9 @@ mod tests {
 
     #[test]
     fn the_large_profile_is_named_where_it_has_more() {
-        let both = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        let both = "process the data in smaller chunks, or ask for more with `limits.memory_bytes` or `profile` `data`";
         assert_eq!(more_memory(&Limits::SMALL), both);
-        let field = "work in pieces, or ask for more with `limits.memory_bytes`";
+        let field = "process the data in smaller chunks, or ask for more with `limits.memory_bytes`";
         assert_eq!(more_memory(&Limits::DATA), field);
     }
 
@@ -353,7 +360,7 @@ mod tests {
             "SIGKILL",
             "SIGSEGV (segmentation fault)",
             "SIGALRM",
-            "SIGSYS (a forbidden system call)",
+            "SIGSYS (forbidden system call)",
             "signal 40",
         ];
         assert_eq!(named, expected);

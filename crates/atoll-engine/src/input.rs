@@ -27,21 +27,21 @@ pub enum InputError {
     NotPlain { shown: String },
     #[error("input name is longer than {MAX_NAME_BYTES} bytes: {length}")]
     LongName { length: usize },
-    #[error("input name is used twice: `{name}`")]
+    #[error("duplicate input name: `{name}`")]
     Twice { name: String },
-    #[error("inputs are too many: {count}, at most {MAX_INPUTS}")]
+    #[error("too many inputs: {count}, at most {MAX_INPUTS} allowed")]
     TooMany { count: usize },
     #[error("input is a directory, not a file: `{}`", path.display())]
     Directory { path: PathBuf },
-    #[error("input is not a plain file: `{}`", path.display())]
+    #[error("input is not a regular file: `{}`", path.display())]
     NotAFile { path: PathBuf },
-    #[error("input cannot be read: `{}`", path.display())]
+    #[error("cannot read input `{}`", path.display())]
     Unreadable {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("input cannot be copied for the sandbox: `{}`", path.display())]
+    #[error("cannot copy input `{}` for the sandbox", path.display())]
     Spool {
         path: PathBuf,
         #[source]

@@ -20,9 +20,9 @@ pub(crate) fn why(ended: &Ended, limits: &Limits) -> String {
         return limit;
     }
     match (ended.outcome, ended.exit_code) {
-        (Outcome::Interrupted, _) => "an interrupt that the code did not follow".into(),
-        (_, Some(code)) => format!("the interpreter has exited with status {code}"),
-        (_, None) => format!("the interpreter was ended by {}", signal_name(ended.signal)),
+        (Outcome::Interrupted, _) => "the code ignored an interrupt".into(),
+        (_, Some(code)) => format!("the interpreter exited with status {code}"),
+        (_, None) => format!("the interpreter was terminated by {}", signal_name(ended.signal)),
     }
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn say_now(execution: &mut Execution, why: &str) {
     if let Some(error) = &mut execution.error {
         add(error, "the state of this context is lost");
     }
-    let anew = "the next code in this context starts anew: run again what it needs";
+    let anew = "the next execution in this context starts with empty state; rerun the code that it depends on";
     match &mut execution.hint {
         Some(hint) => hint.instead = format!("{}; {anew}", hint.instead),
         None => execution.hint = Some(hint(why, anew)),
@@ -46,9 +46,9 @@ pub(crate) fn with_the_sandbox(execution: Execution, reason: EndReason) -> Execu
         traceback: Vec::new(),
     };
     let hint = Hint {
-        refused: "to run on".into(),
+        refused: "continuing the execution".into(),
         rule: format!("the sandbox has ended: {reason}"),
-        instead: "make a new sandbox, with a longer life if it needs one".into(),
+        instead: "create a new sandbox, with a longer lifetime if needed".into(),
     };
     Execution {
         error: Some(error),
@@ -61,12 +61,12 @@ pub(crate) fn with_the_sandbox(execution: Execution, reason: EndReason) -> Execu
 pub(crate) fn rolled_back(execution: Execution) -> Execution {
     let error = CodeError {
         name: "SandboxRolledBack".into(),
-        value: "the sandbox went back to a snapshot".into(),
+        value: "the sandbox was rolled back to a snapshot".into(),
         traceback: Vec::new(),
     };
     let hint = hint(
-        "the sandbox went back to a snapshot",
-        "the state is that of the snapshot: run again what it needs",
+        "the sandbox was rolled back to a snapshot",
+        "the sandbox has the snapshot's state; rerun the code",
     );
     Execution {
         error: Some(error),
@@ -84,10 +84,10 @@ pub(crate) fn say_later(execution: &mut Execution, lost: &Lost) -> bool {
     if let Some(error) = misses {
         add(
             error,
-            &format!("the state of this context was lost before ({})", lost.why),
+            &format!("the state of this context was lost earlier ({})", lost.why),
         );
     }
-    let again = "run again the code that made what is missing";
+    let again = "rerun the code that defined the missing names";
     execution.hint.get_or_insert_with(|| hint(&lost.why, again));
     true
 }
@@ -106,7 +106,7 @@ fn add(error: &mut CodeError, note: &str) {
 
 fn hint(why: &str, instead: &str) -> Hint {
     Hint {
-        refused: "to keep variables and imports".into(),
+        refused: "keeping variables and imports".into(),
         rule: why.into(),
         instead: instead.into(),
     }

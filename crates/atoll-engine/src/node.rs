@@ -46,7 +46,7 @@ pub struct NodeConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    #[error("this node has no room: {0} sandboxes are live")]
+    #[error("this node is at capacity: {0} sandboxes are running")]
     Full(usize),
     #[error("the node is shutting down")]
     Stopping,

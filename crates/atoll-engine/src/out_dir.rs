@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
-#[error("files cannot be saved to `{}`", path.display())]
+#[error("cannot save files to `{}`", path.display())]
 pub struct OutError {
     path: PathBuf,
     #[source]

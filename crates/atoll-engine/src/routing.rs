@@ -69,13 +69,13 @@ fn usual(facts: &Facts<'_>) -> Result<Chosen, NoTier> {
     Ok(match floor {
         None => Chosen {
             tier: Tier::Jail,
-            reason: "no tier was named, and jail is the usual one".to_owned(),
+            reason: "no tier was requested; the default is jail".to_owned(),
             next: None,
         },
         Some(floor) => Chosen {
             tier: floor.tier,
             reason: format!(
-                "no tier was named, and {} demands at least {}",
+                "no tier was requested, and {} requires at least {}",
                 floor.because, floor.tier
             ),
             next: None,
@@ -100,7 +100,9 @@ pub fn missing_for(
     let mut missing = missing.clone();
     let demands = floor.is_some_and(|floor| floor.tier > Tier::Jail);
     if demands && !missing.contains_key(&Tier::Microvm) {
-        let why = emulated().map(|why| format!("its guests run in software here, which is no wall: {why}"));
+        let why = emulated().map(|why| {
+            format!("guests run under software emulation on this host, which is not an isolation boundary: {why}")
+        });
         missing.extend(why.map(|why| (Tier::Microvm, why)));
     }
     missing
@@ -111,7 +113,9 @@ pub fn instead_of_jail(facts: &Facts<'_>, why: &str) -> Option<Chosen> {
     let free = facts.asked.is_none() && facts.floor.is_none() && !facts.missing.contains_key(&Tier::Wasm);
     (free && *facts.needs == Needs::Plain).then(|| Chosen {
         tier: Tier::Wasm,
-        reason: format!("no tier was named, the code is plain Python, and this host cannot build the jail: {why}"),
+        reason: format!(
+            "no tier was requested, the code is plain Python, and the jail is not available on this host: {why}"
+        ),
         next: None,
     })
 }
@@ -127,7 +131,7 @@ fn named(facts: &Facts<'_>, tier: Tier) -> Result<Chosen, NoTier> {
     }
     Ok(Chosen {
         tier,
-        reason: "it was named".to_owned(),
+        reason: "it was requested".to_owned(),
         next: None,
     })
 }
@@ -154,8 +158,8 @@ fn why_cheapest(facts: &Facts<'_>, tier: Tier) -> String {
     let floor = facts.floor.as_ref().filter(|floor| floor.tier > Tier::Wasm);
     let mut reasons = Vec::new();
     match (facts.needs, floor) {
-        (_, Some(floor)) => reasons.push(format!("{} demands at least {}", floor.because, floor.tier)),
-        (Needs::Plain, None) if tier == Tier::Wasm => reasons.push("it is plain Python".to_owned()),
+        (_, Some(floor)) => reasons.push(format!("{} requires at least {}", floor.because, floor.tier)),
+        (Needs::Plain, None) if tier == Tier::Wasm => reasons.push("the code is plain Python".to_owned()),
         (Needs::Plain, None) => {}
         (Needs::More(why), None) => reasons.push(why.clone()),
     }
@@ -163,7 +167,7 @@ fn why_cheapest(facts: &Facts<'_>, tier: Tier) -> String {
         .missing
         .iter()
         .filter(|(missing, _)| **missing < tier && facts.fits(**missing));
-    reasons.extend(missed.map(|(missing, why)| format!("{missing} cannot be built here: {why}")));
+    reasons.extend(missed.map(|(missing, why)| format!("{missing} is not available on this host: {why}")));
     reasons.join("; ")
 }
 
@@ -199,8 +203,8 @@ impl NoTier {
         let Self::BelowFloor { asked, floor } = self else {
             return None;
         };
-        let refused = format!("to run the code in the tier {asked}");
-        let rule = format!("{} demands at least {}", floor.because, floor.tier);
+        let refused = format!("running the code in tier {asked}");
+        let rule = format!("{} requires at least {}", floor.because, floor.tier);
         Some(Refusal {
             outcome: Outcome::Denied,
             error: CodeError {
@@ -211,7 +215,7 @@ impl NoTier {
             hint: Some(Hint {
                 refused,
                 rule,
-                instead: format!("ask for the tier {}, or for auto", floor.tier),
+                instead: format!("request tier {} or auto", floor.tier),
             }),
         })
     }
@@ -228,7 +232,7 @@ pub fn needs_more(error: &CodeError) -> bool {
             "not supported",
             "does not support",
             "can't start new thread",
-            "the tier wasm has no",
+            "tier `wasm` does not support",
         ]
         .iter()
         .any(|word| absent(word)),

@@ -35,7 +35,7 @@ pub(crate) fn check(text: &str) -> Result<(), Refused> {
     }
     match COMMANDS.iter().find(|command| is_used(text, command)) {
         Some(command) => Err(Refused::because(format!(
-            "it uses `{command}`, with which a formula can load or link"
+            "uses `{command}`, which can load or link external content"
         ))),
         None => Ok(()),
     }

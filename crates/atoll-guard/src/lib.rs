@@ -37,6 +37,6 @@ impl Refused {
     }
 
     pub(crate) fn too_long(length: usize, most: usize) -> Self {
-        Self(format!("{length} bytes, at most {most} are cleaned"))
+        Self(format!("{length} bytes, above the sanitizer limit of {most} bytes"))
     }
 }

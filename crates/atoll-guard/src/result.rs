@@ -81,14 +81,14 @@ fn parts(cleaned: Cleaned) -> (String, bool) {
 }
 
 fn unknown() -> Refused {
-    Refused::because("no viewer is given this form; ask for raw results to have it")
+    Refused::because("media type not allowed in sanitized results; request raw results to get it")
 }
 
 /// What a PDF does is up to its reader; that it is one is not.
 fn pdf(text: &str) -> Result<(), Refused> {
-    let bytes = image::decoded(text).ok_or_else(|| Refused::because("it is no base64"))?;
+    let bytes = image::decoded(text).ok_or_else(|| Refused::because("not valid base64"))?;
     match bytes.starts_with(b"%PDF-") {
         true => Ok(()),
-        false => Err(Refused::because("its content is no PDF")),
+        false => Err(Refused::because("content is not a PDF")),
     }
 }

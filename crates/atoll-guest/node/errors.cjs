@@ -18,7 +18,7 @@ function describe(thrown) {
     const lines = clean(util.inspect(thrown).split('\n'));
     return { name, value: cut(value, MAX_VALUE_CHARS), traceback: bounded(lines) };
   } catch {
-    return { name: 'Error', value: 'an error that cannot be shown', traceback: [] };
+    return { name: 'Error', value: 'error could not be displayed', traceback: [] };
   }
 }
 

@@ -47,7 +47,7 @@ function refuseNamespaces(code) {
     const text = code.slice(token.start, token.end);
     const isBlock = tokens[at + 1]?.type === tt.name && tokens[at + 2]?.type === tt.braceL && token.isType;
     if ((text !== 'namespace' && text !== 'module') || !isBlock || tokens[at - 1]?.type === tt._declare) return;
-    const refused = new SyntaxError('`namespace` does not work here; use an object or a module');
+    const refused = new SyntaxError('`namespace` is not supported here; use an object or a module');
     throw Object.assign(refused, placeAt(code, token.start));
   });
 }
@@ -134,7 +134,7 @@ function sourceAt(tokens, at) {
     if (tokens[at].type === tt.braceR) braces--;
     if (tokens[at].type === tt.string && braces === 0) return at;
   }
-  throw new SyntaxError('this import has no source');
+  throw new SyntaxError('import has no module specifier');
 }
 
 function attributesEnd(tokens, text, from) {
@@ -219,7 +219,7 @@ function closing(tokens, at) {
     if (OPENS.has(tokens[at].type)) depth++;
     if (CLOSES.has(tokens[at].type) && --depth === 0) return at;
   }
-  throw new SyntaxError('a bracket is not closed');
+  throw new SyntaxError('missing closing bracket');
 }
 
 // Lines that a replaced piece had are kept.

@@ -75,23 +75,23 @@ impl Walk<'_> {
     fn entry(&mut self, dir: &OwnedFd, name: &[u8], path: &str, depth: usize) -> Result<(), ChannelError> {
         let Ok(text) = std::str::from_utf8(name) else {
             let shown = format!("{path}{}", String::from_utf8_lossy(name));
-            return self.skip(&shown, "its name is not UTF-8");
+            return self.skip(&shown, "file name is not valid UTF-8");
         };
         let here = format!("{path}{text}");
         // Not blocking: opening a pipe that nobody writes to must not hang the agent.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match openat(dir, name, flags, Mode::empty()) {
             Ok(file) => file,
-            Err(Errno::LOOP) => return self.skip(&here, "it is a symbolic link"),
+            Err(Errno::LOOP) => return self.skip(&here, "symbolic link"),
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return self.skip(&here, &format!("it cannot be opened: {errno}")),
+            Err(errno) => return self.skip(&here, &format!("cannot be opened: {errno}")),
         };
         let Ok(stat) = fstat(&file) else { return Ok(()) };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => self.file(&here, u64::try_from(stat.st_size).unwrap_or(0), file),
-            FileType::Directory if depth >= MAX_DEPTH => self.skip(&here, "it is too deep"),
+            FileType::Directory if depth >= MAX_DEPTH => self.skip(&here, "nested too deeply"),
             FileType::Directory => self.directory(&file, &format!("{here}/"), depth + 1),
-            _ => self.skip(&here, "it is not a plain file"),
+            _ => self.skip(&here, "not a regular file"),
         }
     }
 

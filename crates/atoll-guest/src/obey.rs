@@ -89,7 +89,7 @@ impl Agent {
                 Ok(())
             }
             Ask::Abort { write } => match self.uploads.abort(write) {
-                true => self.refuse(write, Refused::new(Refusal::Failed, "the upload was given up")),
+                true => self.refuse(write, Refused::new(Refusal::Failed, "the upload was aborted")),
                 false => Ok(()),
             },
             Ask::Watch { path, recursive } => {
@@ -169,7 +169,7 @@ impl Agent {
             true => self.resolve(path),
             false => Err(Refused::new(
                 Refusal::Failed,
-                format!("more than {MAX_WALKS} lists and removals at once"),
+                format!("too many concurrent listings and removals (limit {MAX_WALKS})"),
             )),
         }
     }

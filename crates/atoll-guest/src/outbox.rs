@@ -51,7 +51,7 @@ impl Outbox {
     /// Says it now if the socket has room, else after all that waits.
     pub(crate) fn tell_with(&mut self, request: u32, answer: Answer, fds: Vec<OwnedFd>) -> Result<(), ChannelError> {
         let body = encode(&FromAgent { request, answer }).or_else(|| {
-            let message = "the answer is too long for the channel".to_owned();
+            let message = "the response is too large for the agent channel".to_owned();
             let why = Refusal::Failed;
             let answer = Answer::Refused { why, message };
             encode(&FromAgent { request, answer })

@@ -35,7 +35,7 @@ impl Ports {
             let why = if port == 0 { Refusal::Invalid } else { Refusal::Failed };
             return Err(Refused::new(
                 why,
-                format!("port {port}: too many connections wait, or no such port"),
+                format!("port {port}: too many pending connections, or not a valid port"),
             ));
         }
         let addresses = [
@@ -83,7 +83,7 @@ impl Ports {
         let (late, pending) = self.pending.drain(..).partition(|one| one.until <= now);
         self.pending = pending;
         for one in late {
-            let message = format!("port {}: the server takes no connection", one.port);
+            let message = format!("port {}: connection timed out", one.port);
             outbox.tell(one.request, Refused::new(Refusal::Failed, message).into_answer())?;
         }
         Ok(())
@@ -103,7 +103,7 @@ fn begin(request: u32, port: u16, until: Instant, mut others: Vec<SocketAddr>) -
             });
         }
     }
-    let message = format!("port {port}: nobody listens");
+    let message = format!("port {port}: connection refused, no process is listening");
     Err(Refused::new(Refusal::NotListening, message))
 }
 

@@ -111,7 +111,7 @@ impl Processes {
         let program = find_program(&spawn.argv, &env, &cwd)?;
         let mut ends = Ends::default();
         if let Some(size) = spawn.terminal {
-            let pair = terminal::open(size).about("open a terminal")?;
+            let pair = terminal::open(size).about("cannot open a terminal")?;
             ends = Ends::of(pair.outside, pair.tells_end)?;
             spawn.fds = pair.inside;
         }
@@ -183,9 +183,9 @@ impl Processes {
         let pid = self.pid_of(process);
         let terminal = pid.and_then(|pid| self.live.get(&pid)?.terminal.as_ref().map(|terminal| (pid, terminal)));
         let Some((pid, terminal)) = terminal else {
-            return Err(Refused::new(Refusal::NotFound, "no terminal"));
+            return Err(Refused::new(Refusal::NotFound, "the process has no terminal"));
         };
-        terminal::resize(terminal, size).about("resize the terminal")?;
+        terminal::resize(terminal, size).about("cannot resize the terminal")?;
         // gVisor's terminals have a size, and tell nobody that it is another one.
         if self.live.get(&pid).is_some_and(|live| live.relay.is_some()) {
             killpg(foreground(terminal).unwrap_or(Pid::from_raw(pid)), Signal::SIGWINCH).ok();
@@ -251,7 +251,7 @@ fn environment(agent: &AgentStart, home: &str, asked: BTreeMap<String, String>) 
 /// The program's file: as given if it has a slash, else the first in the command's own `PATH`.
 fn find_program(argv: &[String], env: &BTreeMap<String, String>, cwd: &str) -> Result<PathBuf, Refused> {
     let name = argv.first().filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Refused::new(Refusal::Invalid, "an empty command"))?;
+    let name = name.ok_or_else(|| Refused::new(Refusal::Invalid, "the command is empty"))?;
     if name.contains('/') {
         let path = Path::new(cwd).join(name);
         access(&path, Access::EXEC_OK).about(format!("program '{name}'"))?;

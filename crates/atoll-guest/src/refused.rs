@@ -61,7 +61,10 @@ fn refusal(errno: Errno) -> Refusal {
 /// Lists show wrong bytes of a name so, and then nothing is found by what they show.
 fn explained(errno: Errno, message: String) -> String {
     match errno == Errno::NOENT && message.contains(char::REPLACEMENT_CHARACTER) {
-        true => message + "; a name that is not UTF-8 is shown with U+FFFD and can be reached by code inside only",
+        true => {
+            message
+                + "; names that are not valid UTF-8 are shown with U+FFFD and are accessible only to code in the sandbox"
+        }
         false => message,
     }
 }
@@ -70,8 +73,8 @@ fn words(errno: Errno) -> String {
     match errno {
         Errno::NOENT => "no such file or directory".to_owned(),
         Errno::NOSPC | Errno::DQUOT => "no space left".to_owned(),
-        Errno::XDEV => "is not among the sandbox's own files".to_owned(),
-        Errno::LOOP => "too many links, or a link that leads out of the files".to_owned(),
+        Errno::XDEV => "is outside the sandbox's file system".to_owned(),
+        Errno::LOOP => "too many symbolic links, or a link that leads outside the file system".to_owned(),
         errno => std::io::Error::from(errno).to_string(),
     }
 }

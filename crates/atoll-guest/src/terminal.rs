@@ -68,11 +68,11 @@ pub(crate) struct Ends {
 
 impl Ends {
     pub(crate) fn of(outside: OwnedFd, tells_end: bool) -> Result<Self, Refused> {
-        let terminal = outside.try_clone().about("keep a terminal")?;
+        let terminal = outside.try_clone().about("cannot duplicate the terminal")?;
         let (relay, engine) = match tells_end {
             true => (None, outside),
             false => {
-                let (relay, engine) = Relay::new(outside).about("carry a terminal")?;
+                let (relay, engine) = Relay::new(outside).about("cannot relay the terminal")?;
                 (Some(relay), engine)
             }
         };

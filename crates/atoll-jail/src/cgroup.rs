@@ -115,7 +115,7 @@ impl InstanceGroups {
     fn fill(&self, groups: &mut SandboxGroups, name: &str, limits: &Limits) -> Result<(), StepError> {
         for (hierarchy, dir) in self.layout.hierarchies.iter().zip(&self.dirs) {
             let dir = dir.join(name);
-            fs::create_dir(&dir).step(&format!("make the cgroup {}", dir.display()))?;
+            fs::create_dir(&dir).step(&format!("create the cgroup {}", dir.display()))?;
             groups.members.push((hierarchy.clone(), dir));
         }
         groups.set_limits(limits)
@@ -193,7 +193,7 @@ impl SandboxGroups {
         for name in ["io", "cpu_quota_us"] {
             facts
                 .entry(name)
-                .or_insert_with(|| "not limited: no cgroup controller for it".into());
+                .or_insert_with(|| "not limited: no cgroup controller available".into());
         }
         facts
     }
@@ -202,7 +202,7 @@ impl SandboxGroups {
     pub(crate) fn processes(&self) -> Result<Vec<i32>, StepError> {
         let mut all = Vec::new();
         for (_, dir) in self.members.iter().take(1) {
-            let text = fs::read_to_string(dir.join("cgroup.procs")).step("list the processes of a cgroup")?;
+            let text = fs::read_to_string(dir.join("cgroup.procs")).step("list the processes in a cgroup")?;
             all.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
         }
         Ok(all)
@@ -243,7 +243,7 @@ fn try_make_instance_dir(hierarchy: &Hierarchy, instance: &str) -> Result<(), St
 fn make_dir(dir: &Path) -> Result<(), StepError> {
     match fs::create_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        other => other.step(&format!("make the cgroup {}", dir.display())),
+        other => other.step(&format!("create the cgroup {}", dir.display())),
     }
 }
 
@@ -276,7 +276,7 @@ fn explain(error: StepError, dir: &Path) -> StepError {
     match error.errno {
         Errno::BUSY => StepError {
             what: format!(
-                "give limits to groups below {}, which itself holds processes; start Atoll with a cgroup of its own (`systemd-run --property=Delegate=yes`, or move the container's processes into a group below)",
+                "enable cgroup controllers below {}, because that cgroup contains processes; start Atoll in a cgroup of its own (`systemd-run --property=Delegate=yes`), or move the container's processes into a child cgroup",
                 dir.display()
             ),
             errno: Errno::BUSY,

@@ -17,15 +17,15 @@ pub const MAX_FDS: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    #[error("the other side has closed the channel")]
+    #[error("the channel was closed by the peer")]
     Closed,
-    #[error("message of {0} bytes is too long for the channel")]
+    #[error("message of {0} bytes exceeds the channel's size limit")]
     TooLong(usize),
-    #[error("message cannot be written")]
+    #[error("cannot encode the message")]
     Write(#[source] serde_json::Error),
-    #[error("message cannot be read")]
+    #[error("cannot decode the message")]
     Read(#[source] serde_json::Error),
-    #[error("message lacks its descriptors")]
+    #[error("the message arrived without its file descriptors")]
     MissingDescriptor,
     #[error("socket call failed")]
     Socket(#[source] Errno),

@@ -28,9 +28,13 @@ pub struct Command<'a> {
 
 /// Starts a program behind every wall: its number, and a pidfd where the kernel has those.
 pub fn start(agent: &AgentStart, command: &Command<'_>) -> Result<(i32, Option<OwnedFd>), StepError> {
-    let text = |s: &str| CString::new(s).map_err(std::io::Error::from).step("read the command");
+    let text = |s: &str| {
+        CString::new(s)
+            .map_err(std::io::Error::from)
+            .step("encode the command line")
+    };
     let program = CString::new(command.program.as_os_str().as_bytes());
-    let program = program.map_err(std::io::Error::from).step("read the command")?;
+    let program = program.map_err(std::io::Error::from).step("encode the command line")?;
     let words = command.argv.iter().map(|arg| text(arg));
     let words = words.collect::<Result<Vec<_>, _>>()?;
     let pairs = command.env.iter().map(|(k, v)| text(&format!("{k}={v}")));
@@ -51,7 +55,7 @@ fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CStrin
         return error;
     }
     // The program has a slash, so nothing is searched; a script without its first line still finds the shell.
-    match nix::unistd::execvpe(program, argv, env).step("run it") {
+    match nix::unistd::execvpe(program, argv, env).step("execute it") {
         Ok(never) => match never {},
         Err(error) => error,
     }
@@ -59,11 +63,11 @@ fn run(agent: &AgentStart, command: &Command<'_>, program: &CStr, argv: &[CStrin
 
 fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
     // gVisor's kernel answers with 0, which is no process's number to rustix.
-    nix::unistd::setsid().step("start a session")?;
-    rustix::process::chdir(command.cwd).step("enter the working directory")?;
+    nix::unistd::setsid().step("create a session")?;
+    rustix::process::chdir(command.cwd).step("change to the working directory")?;
     let ruleset = lay_all(command.fds, agent.ruleset.as_ref())?;
     if command.terminal {
-        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).step("take the terminal")?;
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin()).step("acquire the controlling terminal")?;
     }
     nix::sys::signal::SigSet::empty()
         .thread_set_mask()
@@ -84,7 +88,7 @@ fn enter(agent: &AgentStart, command: &Command<'_>) -> Result<(), StepError> {
         expendable: true,
     };
     lock_down(&lock).map_err(|failed| StepError {
-        what: format!("lock the command down at step {}", failed.step),
+        what: format!("lock down the command (step {})", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })

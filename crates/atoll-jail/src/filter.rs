@@ -21,13 +21,13 @@ const RET_USER_NOTIF: u32 = 0x7fc0_0000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    #[error("seccomp filter {name} cannot be read")]
+    #[error("cannot parse the seccomp filter {name}")]
     Data {
         name: &'static str,
         #[source]
         source: toml::de::Error,
     },
-    #[error("seccomp filter {name} cannot be compiled")]
+    #[error("cannot compile the seccomp filter {name}")]
     Compile {
         name: &'static str,
         #[source]

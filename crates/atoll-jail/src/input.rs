@@ -21,7 +21,10 @@ pub(crate) fn take_input(path: &Path, proof: &OwnedFd, empty: &Path) -> Result<O
         return Ok(tree);
     }
     let tree = take_tree(path, false)?;
-    let what = format!("take the input {}, it was replaced meanwhile", path.display());
+    let what = format!(
+        "mount the input {}: the file was replaced in the meantime",
+        path.display()
+    );
     let (found, wanted) = (fstat(&tree).step(&what)?, fstat(proof).step(&what)?);
     match (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino) {
         true => Ok(tree),
@@ -30,7 +33,7 @@ pub(crate) fn take_input(path: &Path, proof: &OwnedFd, empty: &Path) -> Result<O
 }
 
 fn take_veiled_file(path: &Path, proof: &OwnedFd, empty: &Path) -> Result<OwnedFd, StepError> {
-    let what = format!("veil the input {}", path.display());
+    let what = format!("mount the input {} through an overlay", path.display());
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::INVAL).step(&what);
     };

@@ -73,13 +73,15 @@ impl Jailer {
             run_dir,
         } = hello
         else {
-            return Err("the engine speaks another generation of the jail's messages".into());
+            return Err("protocol version mismatch between engine and jailer".into());
         };
         let mode = host::mode();
         let layout = host::check(mode, &own_processes())?;
         if mode == Mode::Root {
             // Nobody below has any, and nobody there can take some: setgroups is denied in their namespaces.
-            rustix::thread::set_thread_groups(&[]).step("drop groups").wall("ids")?;
+            rustix::thread::set_thread_groups(&[])
+                .step("drop supplementary groups")
+                .wall("ids")?;
         }
         let instance = Instance::announce(&run_dir, &instance)?;
         instance.sweep();
@@ -170,7 +172,7 @@ impl Jailer {
 
     fn obey(&mut self, message: ToJailer, fds: Vec<OwnedFd>) -> Result<(), Fault> {
         match message {
-            ToJailer::Hello { .. } => Err("the engine said hello twice".into()),
+            ToJailer::Hello { .. } => Err("unexpected second Hello message from the engine".into()),
             ToJailer::OpenTemplate { template, plan } => match Template::open(*plan, self.mode, &self.instance) {
                 Ok(opened) => {
                     self.templates.insert(template, opened);
@@ -249,11 +251,11 @@ impl Jailer {
     }
 
     fn order(&mut self, id: &SandboxId, order: &ToSpawner, fds: Vec<OwnedFd>) -> Result<(), Fault> {
-        let sandbox = self.sandboxes.get(id).ok_or("there is no such sandbox")?;
+        let sandbox = self.sandboxes.get(id).ok_or("the sandbox does not exist")?;
         let template = self
             .templates
             .get_mut(&sandbox.template)
-            .ok_or("its template is not open")?;
+            .ok_or("the sandbox's template is not open")?;
         Ok(template.post(order, fds)?)
     }
 
@@ -262,7 +264,7 @@ impl Jailer {
             return Ok(());
         };
         let (message, fds) = match channel::receive_to_the_end::<FromSpawner>(&template.channel) {
-            Err(ChannelError::Closed) => return self.lose_template(number, "the spawner ended"),
+            Err(ChannelError::Closed) => return self.lose_template(number, "the spawner exited"),
             received => received?,
         };
         match message {

@@ -63,9 +63,9 @@ pub fn judge(said: &str, in_time: bool) -> Verdict {
     let missing = STEPS.get(passed.len());
     let reason = match (missing, in_time, ended) {
         (None, true, Some(_)) => String::new(),
-        (Some(step), true, Some(why)) => format!("a guest on /dev/kvm does not get through `{step}` ({why})"),
-        (Some(step), false, _) => format!("a guest on /dev/kvm does not get through `{step}` in time"),
-        (_, _, _) => "the probe of /dev/kvm gave no answer".to_owned(),
+        (Some(step), true, Some(why)) => format!("a test guest on /dev/kvm fails at step `{step}` ({why})"),
+        (Some(step), false, _) => format!("a test guest on /dev/kvm times out at step `{step}`"),
+        (_, _, _) => "the /dev/kvm probe returned no result".to_owned(),
     };
     Verdict {
         usable: reason.is_empty(),

@@ -68,7 +68,7 @@ pub(crate) struct Start {
 
 impl Start {
     pub(crate) fn hear(engine: Option<&OwnedFd>) -> Result<Self, StepError> {
-        let what = "hear how the sandbox starts";
+        let what = "receive the sandbox's start parameters";
         let engine = engine.ok_or(Errno::BADF).step(what)?;
         let mut adopted = Vec::new();
         loop {

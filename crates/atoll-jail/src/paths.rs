@@ -34,9 +34,9 @@ const NOT_OF_AN_IMAGE: &[&str] = &["dev", "proc", "run", "sys", "tmp"];
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathsError {
-    #[error("the Landlock rules cannot be made")]
+    #[error("cannot create the Landlock ruleset")]
     Rules(#[from] RulesetError),
-    #[error("the Landlock rules cannot be made: the kernel gave no ruleset")]
+    #[error("cannot create the Landlock ruleset: the kernel returned none")]
     NoRuleset,
 }
 

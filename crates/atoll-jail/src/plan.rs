@@ -102,7 +102,7 @@ impl std::str::FromStr for Layer {
         let found = Self::ALL.into_iter().find(|layer| layer.as_str() == name);
         found.ok_or_else(|| {
             format!(
-                "`{name}` is no wall; they are {}",
+                "unknown layer `{name}`; expected one of {}",
                 Self::ALL.map(Self::as_str).join(", ")
             )
         })
@@ -253,7 +253,7 @@ impl std::str::FromStr for RuntimeKind {
         let found = known.into_iter().find(|kind| kind.as_str() == name);
         found.ok_or_else(|| {
             format!(
-                "`{name}` is no runtime of containers; they are {}",
+                "unknown container runtime `{name}`; expected one of {}",
                 known.map(Self::as_str).join(", ")
             )
         })

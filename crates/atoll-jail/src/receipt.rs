@@ -106,7 +106,7 @@ fn rlimits(pid: i32) -> Result<Value, StepError> {
 fn descriptors(pid: i32) -> Result<BTreeMap<String, String>, StepError> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))
-        .step("list the context's descriptors")?
+        .step("list the context's file descriptors")?
         .flatten()
     {
         // One that is closed meanwhile is none.
@@ -124,7 +124,7 @@ fn weaker((mode, no_groups): (Mode, Option<&str>), walls: &Walls) -> Vec<String>
     let mut weaker: Vec<String> = walls
         .off
         .iter()
-        .map(|(wall, why)| format!("{wall:?} is off: {why}"))
+        .map(|(wall, why)| format!("{wall:?} is disabled: {why}"))
         .collect();
     weaker.extend(weaker_points(mode, no_groups));
     weaker
@@ -137,14 +137,14 @@ pub(crate) fn weaker_points(mode: Mode, no_groups: Option<&str>) -> Vec<String> 
     }
     let alone = no_groups.map(|why| {
         format!(
-            "no cgroup, because {why}: memory is limited per process (RLIMIT_DATA) and for all together by a watcher that looks every 50 ms; the share of processors is not limited"
+            "no cgroup ({why}): memory is limited per process (RLIMIT_DATA) and in total by a watcher that polls every 50 ms; CPU share is not limited"
         )
     });
     let uncounted = alone
         .as_ref()
-        .map(|_| "what the kernel holds for pipes, sockets and page tables is not counted as memory".to_owned());
-    let refused = "memory that is shared without a file (memfd, shared anonymous mappings) is refused";
-    let shared = "one host user for all sandboxes: file ownership does not separate them, only mounts do";
+        .map(|_| "kernel memory for pipes, sockets and page tables is not counted".to_owned());
+    let refused = "shared memory without a file (memfd, shared anonymous mappings) is not allowed";
+    let shared = "all sandboxes run as the same host user: only mounts separate their files, not ownership";
     let always = [refused, shared].map(str::to_owned);
     alone.into_iter().chain(uncounted).chain(always).collect()
 }
@@ -165,7 +165,7 @@ fn capabilities(status: &str) -> String {
 fn own_namespaces(pid: i32) -> Result<Vec<&'static str>, StepError> {
     let mut own = Vec::new();
     for name in NAMESPACES {
-        let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}")).step("read a namespace")?;
+        let theirs = fs::read_link(format!("/proc/{pid}/ns/{name}")).step("read the context's namespaces")?;
         if Some(theirs) != fs::read_link(format!("/proc/self/ns/{name}")).ok() {
             own.push(*name);
         }
@@ -174,7 +174,7 @@ fn own_namespaces(pid: i32) -> Result<Vec<&'static str>, StepError> {
 }
 
 fn uid_map(pid: i32) -> Result<String, StepError> {
-    let text = fs::read_to_string(format!("/proc/{pid}/uid_map")).step("read the uid map")?;
+    let text = fs::read_to_string(format!("/proc/{pid}/uid_map")).step("read the context's uid map")?;
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
@@ -186,9 +186,10 @@ fn line(status: &str, name: &str) -> Option<String> {
 }
 
 fn pid_of(pidfd: BorrowedFd<'_>) -> Result<i32, StepError> {
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).step("read a pidfd")?;
+    let info =
+        fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).step("read the context's pidfd")?;
     let pid = line(&info, "Pid")
         .and_then(|pid| pid.parse().ok())
         .filter(|pid| *pid > 0);
-    pid.ok_or(rustix::io::Errno::SRCH).step("find the context")
+    pid.ok_or(rustix::io::Errno::SRCH).step("find the context's process")
 }

@@ -72,7 +72,7 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
             Resource::Nproc,
             processes(limits, mode == Mode::Rootless),
         ),
-        ("-t", "processor seconds", Resource::Cpu, u64::MAX),
+        ("-t", "CPU seconds", Resource::Cpu, u64::MAX),
     ];
     for (flag, what, resource, least) in wanted {
         if let Some(most) = getrlimit(resource).maximum.filter(|most| *most < least) {

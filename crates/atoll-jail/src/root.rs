@@ -96,7 +96,7 @@ impl Taken {
     fn of_the_host(&mut self, at: &str) -> Result<(), StepError> {
         match fs::symlink_metadata(at) {
             Ok(meta) if meta.is_symlink() => {
-                let to = fs::read_link(at).step(&format!("read the link {at}"))?;
+                let to = fs::read_link(at).step(&format!("read the symlink {at}"))?;
                 self.parts.push(Part::Link {
                     at: at.to_owned(),
                     to: to.to_string_lossy().into_owned(),
@@ -128,7 +128,7 @@ impl Taken {
 
 /// A detached, read-only copy of one mount. A device keeps being a device; nothing else may be one.
 pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError> {
-    let what = format!("take the tree {}", path.display());
+    let what = format!("clone the mount {}", path.display());
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, path, flags).step(&what)?;
     let attributes = if device {
@@ -142,7 +142,7 @@ pub(crate) fn take_tree(path: &Path, device: bool) -> Result<OwnedFd, StepError>
 
 /// The same through an overlay of nothing, which shows no path of the host: the user's home stays out of sight.
 pub(crate) fn take_veiled(path: &Path, empty: &Path) -> Result<OwnedFd, StepError> {
-    let what = format!("veil the tree {}", path.display());
+    let what = format!("mount {} through an overlay", path.display());
     overlay(&open_directory(path).step(&what)?, empty, &what)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn build(parts: &[Part], fds: &[OwnedFd]) -> Result<(), StepError> {
     let pristine = put_together(parts, fds)?;
     let root = Path::new(BUILT_AT);
     mount_proc(&root.join("proc"), "")?;
-    attach(pristine.as_fd(), &root.join("run/tmpl")).step("keep the copy")?;
+    attach(pristine.as_fd(), &root.join("run/tmpl")).step("mount the pristine root")?;
     enter_root(root)?;
     mount_tmpfs(Path::new("/tmp"), "size=64m,nr_inodes=4k,mode=1777")?;
     mount_tmpfs(Path::new("/home/user"), "size=16m,nr_inodes=1k,mode=1777")
@@ -186,7 +186,7 @@ pub(crate) fn put_together(parts: &[Part], fds: &[OwnedFd]) -> Result<OwnedFd, S
         "/",
         rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
     )
-    .step("make mounts private")?;
+    .step("make mount propagation private")?;
     let is_image = parts.first().is_some_and(|part| part.at() == "/");
     if !is_image {
         mount_tmpfs(root, "size=2m,nr_inodes=1k,mode=0755")?;
@@ -194,8 +194,8 @@ pub(crate) fn put_together(parts: &[Part], fds: &[OwnedFd]) -> Result<OwnedFd, S
     }
     attach_parts(root, parts, fds)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    set_attributes(CWD, c"/tmp", READ_ONLY | NO_SUID | NO_DEV, false).step("make the frame read-only")?;
-    open_tree(CWD, root, flags).step("copy the root")
+    set_attributes(CWD, c"/tmp", READ_ONLY | NO_SUID | NO_DEV, false).step("make the root read-only")?;
+    open_tree(CWD, root, flags).step("clone the root mount")
 }
 
 pub(crate) fn attach(tree: BorrowedFd<'_>, at: &Path) -> Result<(), rustix::io::Errno> {
@@ -205,7 +205,7 @@ pub(crate) fn attach(tree: BorrowedFd<'_>, at: &Path) -> Result<(), rustix::io::
 pub(crate) fn mount_tmpfs(at: &Path, options: &str) -> Result<(), StepError> {
     let options = std::ffi::CString::new(options)
         .map_err(std::io::Error::from)
-        .step("read mount options")?;
+        .step("encode mount options")?;
     mount(
         "tmpfs",
         at,
@@ -219,7 +219,7 @@ pub(crate) fn mount_tmpfs(at: &Path, options: &str) -> Result<(), StepError> {
 pub(crate) fn mount_proc(at: &Path, options: &str) -> Result<(), StepError> {
     let options = std::ffi::CString::new(options)
         .map_err(std::io::Error::from)
-        .step("read mount options")?;
+        .step("encode mount options")?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", at, "proc", flags, Some(options.as_c_str())).step("mount /proc")
 }
@@ -233,21 +233,21 @@ pub(crate) fn mount_terminals(at: &Path) -> Result<(), StepError> {
 
 /// Makes `root` the root directory and lets go of the old one.
 pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
-    rustix::process::chdir(root).step("enter the new root")?;
+    rustix::process::chdir(root).step("change directory to the new root")?;
     rustix::process::pivot_root(".", ".").step("pivot into the new root")?;
-    unmount(".", UnmountFlags::DETACH).step("let go of the old root")?;
-    rustix::process::chdir("/").step("stand in the new root")
+    unmount(".", UnmountFlags::DETACH).step("unmount the old root")?;
+    rustix::process::chdir("/").step("change directory to /")
 }
 
 fn make_frame(root: &Path) -> Result<(), StepError> {
     for piece in frame::pieces() {
         match piece {
-            Piece::Directory(path) => fs::create_dir_all(root.join(path)).step(&format!("make /{path}"))?,
+            Piece::Directory(path) => fs::create_dir_all(root.join(path)).step(&format!("create /{path}"))?,
             Piece::File(path, text) => {
                 fs::write(root.join(path), text).step(&format!("write /{path}"))?;
-                fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set its mode")?;
+                fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set file permissions")?;
             }
-            Piece::Link(path, to) => symlink(to, root.join(path)).step(&format!("link /{path}"))?,
+            Piece::Link(path, to) => symlink(to, root.join(path)).step(&format!("create the symlink /{path}"))?,
         }
     }
     Ok(())
@@ -258,18 +258,18 @@ pub(crate) fn attach_parts(root: &Path, parts: &[Part], fds: &[OwnedFd]) -> Resu
     for part in parts {
         match part {
             Part::Link { at, to } => {
-                symlink(to, root.join(&at[1..])).step(&format!("link {at}"))?;
+                symlink(to, root.join(&at[1..])).step(&format!("create the symlink {at}"))?;
             }
             Part::Mount { at, directory } => {
                 let place = root.join(&at[1..]);
                 // What is mounted already, and a root of the template's own, has a place for what comes into it.
                 if !place.exists() {
-                    make_place(&place, *directory).step(&format!("make {at}"))?;
+                    make_place(&place, *directory).step(&format!("create {at}"))?;
                 }
                 let tree = fds
                     .next()
                     .ok_or(rustix::io::Errno::PROTO)
-                    .step(&format!("find the tree for {at}"))?;
+                    .step(&format!("find the mount for {at}"))?;
                 attach(tree.as_fd(), &place).step(&format!("mount {at}"))?;
             }
         }

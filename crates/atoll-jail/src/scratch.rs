@@ -27,8 +27,8 @@ pub(crate) fn make(dir: &Path, limits: &Limits, host_id: u32) -> Result<OwnedFd,
         OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
         Mode::RUSR | Mode::WUSR,
     )
-    .step(&format!("make a scratch image in {}", dir.display()))?;
-    rustix::fs::ftruncate(&image, limits.scratch.get()).step("size the scratch image")?;
+    .step(&format!("create a scratch image in {}", dir.display()))?;
+    rustix::fs::ftruncate(&image, limits.scratch.get()).step("resize the scratch image")?;
     format(&image, limits, host_id)?;
     let device = loop_device::attach(image.as_fd())
         .step("attach the scratch image to a loop device")

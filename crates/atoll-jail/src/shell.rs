@@ -196,19 +196,22 @@ fn set_up(plan: &ShellPlan) -> Result<(Option<OwnedFd>, OwnedFd), StepError> {
     }
     // After joining: from now on the own group looks like the top.
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
-        .step("make a cgroup namespace")
+        .step("create a cgroup namespace")
         .wall("namespaces")?;
     become_user().wall("ids")?;
     // After the last change of ids, which would clear it: if the spawner dies, so does the sandbox.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .step("set the parent-death signal")?;
     // A second lock on nested user namespaces, besides the filter.
     fs::write("/proc/sys/user/max_user_namespaces", "0")
-        .step("forbid nested user namespaces")
+        .step("disable nested user namespaces")
         .wall("namespaces")?;
     let scratch = mount_sandbox(plan).wall("mounts")?;
-    loopback_up().step("switch loopback on").wall("namespaces")?;
+    loopback_up()
+        .step("bring up the loopback interface")
+        .wall("namespaces")?;
     nix::unistd::sethostname("sandbox")
-        .step("set the host name")
+        .step("set the hostname")
         .wall("namespaces")?;
     join_own_keyring();
     let ruleset = if plan.template.walls.is_off(Wall::Landlock) {
@@ -232,7 +235,7 @@ pub(crate) fn wait_for_go(plan: &ShellPlan) -> Result<Vec<OwnedFd>, StepError> {
     channel::receive_bytes(&plan.sync)
         .map(|(_, cgroups)| cgroups)
         .map_err(|_| Errno::PIPE)
-        .step("hear from the spawner")
+        .step("receive a message from the spawner")
 }
 
 /// From here on forks may enter, while the agent is still being locked down: no user byte comes before it is.
@@ -240,20 +243,20 @@ fn open_gates(plan: &ShellPlan, ruleset: Option<&OwnedFd>) -> Result<(), StepErr
     let fds: Vec<_> = ruleset.into_iter().map(AsFd::as_fd).collect();
     channel::send(&plan.sync, &FromShell::Open, &fds)
         .map_err(|_| Errno::PIPE)
-        .step("tell the spawner that the mounts stand")
+        .step("report the completed mounts to the spawner")
 }
 
 pub(crate) fn become_user() -> Result<(), StepError> {
     let (uid, gid) = (Uid::from_raw(SANDBOX_ID), Gid::from_raw(SANDBOX_ID));
-    rustix::thread::set_thread_res_gid(gid, gid, gid).step("become the sandbox's group")?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the sandbox's user")
+    rustix::thread::set_thread_res_gid(gid, gid, gid).step("switch to the sandbox's group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).step("switch to the sandbox's user")
 }
 
 /// Returns the root of the scratch file system, which afterwards is mounted nowhere.
 fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
     let root = Path::new("/run/tmpl");
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, root, flags).step("copy the template's root")?;
+    let tree = open_tree(CWD, root, flags).step("clone the template's root")?;
     attach(tree.as_fd(), root).step("mount the template's root")?;
     // While the spawner's /proc is still visible; afterwards the kernel would refuse.
     let options = if plan.template.walls.is_off(Wall::ProcMask) {
@@ -276,8 +279,8 @@ fn mount_sandbox(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
 /// Without a network no name is asked for. In a dry run it is, so that it can be told; nobody answers.
 fn ask_for_names(root: &Path) -> Result<(), StepError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let file = open_tree(CWD, root.join(ASKS_FOR_NAMES), flags).step("take the settings of a dry run")?;
-    attach(file.as_fd(), &root.join("etc/nsswitch.conf")).step("lay the settings of a dry run")
+    let file = open_tree(CWD, root.join(ASKS_FOR_NAMES), flags).step("open the dry-run resolver configuration")?;
+    attach(file.as_fd(), &root.join("etc/nsswitch.conf")).step("mount the dry-run resolver configuration")
 }
 
 /// Where the user may write: the directory of the scratch file system, and where it is shown.
@@ -312,21 +315,21 @@ pub(crate) fn fill_scratch(
     }
     for (name, place) in SCRATCH_PLACES {
         let dir = base.join(name);
-        fs::create_dir(&dir).step("make a scratch directory")?;
+        fs::create_dir(&dir).step("create a scratch directory")?;
         give(&dir, user)?;
         let tree = open_tree(
             CWD,
             &dir,
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
         )
-        .step("take a scratch directory")?;
+        .step("clone a scratch directory's mount")?;
         let attributes = NO_SUID | NO_DEV | if *name == "shm" { NO_EXEC } else { 0 };
-        set_attributes(tree.as_fd(), c"", attributes, false).step("protect a scratch directory")?;
+        set_attributes(tree.as_fd(), c"", attributes, false).step("set mount attributes on a scratch directory")?;
         attach(tree.as_fd(), &at(name, place)).step(&format!("mount /{place}"))?;
     }
     lay_links(&base.join("home"), &plan.template.links, user)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(base, flags, rustix::fs::Mode::empty()).step("keep the scratch root")
+    rustix::fs::open(base, flags, rustix::fs::Mode::empty()).step("open the scratch root")
 }
 
 fn lay_links(home: &Path, links: &[(String, String)], user: u32) -> Result<(), StepError> {
@@ -336,11 +339,11 @@ fn lay_links(home: &Path, links: &[(String, String)], user: u32) -> Result<(), S
         while let Some(name) = names.next() {
             place.push(name);
             if names.peek().is_none() {
-                std::os::unix::fs::symlink(to, &place).step("lay a link of the home")?;
+                std::os::unix::fs::symlink(to, &place).step("create a symlink in the home directory")?;
             } else if place.exists() {
                 continue;
             } else {
-                fs::create_dir(&place).step("make a directory of the home")?;
+                fs::create_dir(&place).step("create a directory in the home directory")?;
             }
             give(&place, user)?;
         }
@@ -353,7 +356,7 @@ fn give(path: &Path, user: u32) -> Result<(), StepError> {
     if rustix::process::geteuid().as_raw() == user {
         return Ok(());
     }
-    std::os::unix::fs::lchown(path, Some(user), Some(user)).step("give a scratch directory to the user")
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).step("change the owner of a scratch directory")
 }
 
 fn tmpfs_options(bytes: u64, inodes: u64, user: u32) -> String {
@@ -362,7 +365,7 @@ fn tmpfs_options(bytes: u64, inodes: u64, user: u32) -> String {
 
 pub(crate) fn ruleset(mode: Mode, is_image: bool) -> Result<OwnedFd, StepError> {
     make_ruleset(mode, is_image).map_err(|error| StepError {
-        what: format!("make the Landlock rules ({})", chain(&error)),
+        what: format!("create the Landlock rules ({})", chain(&error)),
         errno: Errno::OPNOTSUPP,
         layer: Some("landlock"),
     })
@@ -371,14 +374,14 @@ pub(crate) fn ruleset(mode: Mode, is_image: bool) -> Result<OwnedFd, StepError> 
 /// Standard input and output lead nowhere.
 pub(crate) fn lay_null() -> Result<OwnedFd, StepError> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
-    rustix::stdio::dup2_stdin(&null).step("lay /dev/null")?;
-    rustix::stdio::dup2_stdout(&null).step("lay /dev/null")?;
+    rustix::stdio::dup2_stdin(&null).step("redirect stdio to /dev/null")?;
+    rustix::stdio::dup2_stdout(&null).step("redirect stdio to /dev/null")?;
     Ok(null)
 }
 
 /// And standard error.
 pub(crate) fn be_silent() -> Result<(), StepError> {
-    rustix::stdio::dup2_stderr(&lay_null()?).step("lay /dev/null")
+    rustix::stdio::dup2_stderr(&lay_null()?).step("redirect stdio to /dev/null")
 }
 
 /// Nothing else of the spawner stays open above standard error. Without exec, close-on-exec means nothing.
@@ -407,22 +410,22 @@ pub(crate) fn lock_agent(walls: &Walls, filters: &Filters) -> Result<(), StepErr
         expendable: false,
     };
     lock_down(&lock).map_err(|failed| StepError {
-        what: format!("lock the agent down at step {}", failed.step),
+        what: format!("lock down the agent (step {})", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })?;
     if walls.is_off(Wall::Undumpable) {
         return Ok(());
     }
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("hide the agent's memory")
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("make the agent non-dumpable")
 }
 
 /// Opens `/data/input` for new mount points: called in a helper that has joined the sandbox, before user code.
 pub(crate) fn unseal_inputs() -> Result<(), StepError> {
-    clear_attributes(CWD, c"/data/input", READ_ONLY).step("unseal /data/input")
+    clear_attributes(CWD, c"/data/input", READ_ONLY).step("make /data/input writable")
 }
 
 /// Makes `/data/input` read-only.
 pub(crate) fn seal_inputs() -> Result<(), StepError> {
-    set_attributes(CWD, c"/data/input", READ_ONLY, false).step("seal /data/input")
+    set_attributes(CWD, c"/data/input", READ_ONLY, false).step("make /data/input read-only")
 }

@@ -84,7 +84,7 @@ impl Spawner {
             mode,
         } = message
         else {
-            return Err("the jailer did not begin with a plan".into());
+            return Err("the jailer did not send a plan first".into());
         };
         crate::shell::ask_ahead();
         let filters = Rc::new(Filters::compile(mode)?);

@@ -5,13 +5,13 @@ use crate::step::{StepError, chain};
 use rustix::io::Errno;
 use std::error::Error;
 
-const IN_CONTAINER: &str = "run outside of a container, or in one that allows it (Docker: `--privileged`)";
+const IN_CONTAINER: &str = "run outside a container, or in one that allows it (Docker: `--privileged`)";
 
 /// Every wall and how to get it. The place in the list is told by exit codes of commands that could not be locked down.
 const LAYERS: &[(&str, &str)] = &[
     (
         "user_namespaces",
-        "sysctl -w user.max_user_namespaces=10000, and allow them to ordinary users, or run as root",
+        "sysctl -w user.max_user_namespaces=10000, and allow them for unprivileged users; or run as root",
     ),
     ("namespaces", IN_CONTAINER),
     (
@@ -19,38 +19,41 @@ const LAYERS: &[(&str, &str)] = &[
         "allow setresuid, setresgid and setgroups; as root, keep the capabilities SETUID and SETGID",
     ),
     ("mounts", IN_CONTAINER),
-    ("proc", "mount a whole /proc"),
+    ("proc", "mount an unmasked /proc"),
     (
         "cgroups",
-        "mount the cgroup file systems writable, with the memory, cpu and pids controllers",
+        "mount the cgroup file system writable, with the memory, cpu and pids controllers",
     ),
-    ("rlimits", "start Atoll with higher limits (`ulimit -a` shows them)"),
+    (
+        "rlimits",
+        "start Atoll with higher resource limits (`ulimit -a` lists them)",
+    ),
     ("capabilities", "allow capset and prctl"),
     ("keyring", "allow keyctl"),
     (
         "landlock",
-        "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter, and allow the landlock calls",
+        "use Linux 6.2 or later with `landlock` in the `lsm=` boot parameter, and allow the landlock syscalls",
     ),
     (
         "seccomp",
-        "use a kernel built with CONFIG_SECCOMP_FILTER, and allow the seccomp call",
+        "use a kernel built with CONFIG_SECCOMP_FILTER, and allow the seccomp syscall",
     ),
     (
         "scratch",
-        "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with less scratch",
+        "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with a smaller scratch disk",
     ),
     ("no_new_privs", "allow prctl"),
     (
         "runtime",
-        "install crun (apt-get install crun), or use the tier `jail`, which needs none",
+        "install crun (apt-get install crun), or use tier `jail`, which needs no container runtime",
     ),
     (
         "vm",
-        "see the cause, which are QEMU's own words or the guest kernel's; the tier `jail` needs neither",
+        "check the QEMU or guest kernel output in the message, or use tier `jail`, which needs neither",
     ),
     (
         "gvisor",
-        "install another release of runsc, or use the tier `jail`, which needs none",
+        "install another release of runsc, or use tier `jail`, which does not need runsc",
     ),
 ];
 /// A command that could not be locked down ends with this code and the number of the wall added.
@@ -109,10 +112,7 @@ fn is_refusal(errno: Errno) -> bool {
 
 pub(crate) fn fix(layer: &str) -> &'static str {
     let known = LAYERS.iter().find(|(name, _)| *name == layer);
-    known.map_or(
-        "see the cause; `atoll doctor` shows what this machine can do",
-        |(_, fix)| fix,
-    )
+    known.map_or("run `atoll doctor` to see what this host supports", |(_, fix)| fix)
 }
 
 /// The wall that a numbered step on the way into a sandbox builds.
@@ -135,10 +135,7 @@ pub(crate) fn layer_of_step(step: u32) -> Option<&'static str> {
 pub fn of_step(step: u32, errno: i32) -> Option<NoWall> {
     let errno = Errno::from_raw_os_error(errno);
     let layer = layer_of_step(step).filter(|_| is_refusal(errno))?;
-    Some(NoWall::new(
-        layer,
-        format!("step {step} of the lock-down failed: {errno}"),
-    ))
+    Some(NoWall::new(layer, format!("lockdown step {step} failed: {errno}")))
 }
 
 /// How a command ends that could not be locked down.

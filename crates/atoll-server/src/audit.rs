@@ -49,7 +49,7 @@ pub(crate) async fn tend(log: Arc<AuditLog>, settings: AuditSettings) {
         });
         if let Ok(Err(error)) = work.await {
             let late = log.late();
-            tracing::error!(error = %crate::chain(&error), late, "the audit log cannot be signed or cleared up");
+            tracing::error!(error = %crate::chain(&error), late, "audit log checkpoint or retention failed");
         }
         tokio::time::sleep(SIGN_EVERY).await;
     }
@@ -59,6 +59,6 @@ pub(crate) async fn tend(log: Arc<AuditLog>, settings: AuditSettings) {
 pub(crate) async fn close(log: Arc<AuditLog>) {
     let signed = tokio::task::spawn_blocking(move || log.checkpoint()).await;
     if let Ok(Err(error)) = signed {
-        tracing::error!(error = %crate::chain(&error), "the end of the audit log could not be signed");
+        tracing::error!(error = %crate::chain(&error), "final checkpoint of the audit log failed");
     }
 }

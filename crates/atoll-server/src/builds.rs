@@ -27,7 +27,7 @@ impl Builds {
             Some(Build::Runs) => {}
             Some(Build::Failed) => {
                 builds.remove(template);
-                return ApiError::new(ErrorCode::Internal, "the template could not be made ready");
+                return ApiError::new(ErrorCode::Internal, "the template could not be prepared");
             }
             None => {
                 builds.insert(template.to_owned(), Build::Runs);
@@ -37,9 +37,9 @@ impl Builds {
         }
         ApiError::new(
             ErrorCode::NotReady,
-            format!("the template `{template}` is being built, which takes some minutes"),
+            format!("the template `{template}` is being built, which takes a few minutes"),
         )
-        .hint("come back later; `atoll template build` on the server builds a template ahead")
+        .hint("retry later; the operator can build templates in advance with `atoll template build`")
         .retry(COME_BACK)
     }
 

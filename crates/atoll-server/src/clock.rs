@@ -14,7 +14,7 @@ pub struct Timestamp(i64);
 const LATEST: i64 = 253_402_300_799_999;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("time cannot be read: `{0}`; write it like 2026-01-31T12:00:00Z")]
+#[error("invalid time `{0}`: expected RFC 3339, like 2026-01-31T12:00:00Z")]
 pub struct BadTimestamp(String);
 
 impl Timestamp {

@@ -19,11 +19,11 @@ pub struct FirstKey {
 
 #[derive(Debug, thiserror::Error)]
 pub enum FirstKeyError {
-    #[error("cannot keep the first key in `{}`", path.display())]
+    #[error("cannot write the first key to `{}`", path.display())]
     Keep { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the first key cannot be written to the audit log")]
+    #[error("cannot record the first key in the audit log")]
     Audit(#[from] AuditError),
 }
 

@@ -16,11 +16,11 @@ use tracing_subscriber::{Layer, Registry};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogsError {
-    #[error("logging was set up before")]
+    #[error("logging is already set up")]
     AlreadySetUp,
-    #[error("this build of Atoll cannot send traces; build it with --features otlp, or leave otlp.endpoint out")]
+    #[error("this build of Atoll cannot export traces; rebuild with --features otlp, or unset otlp.endpoint")]
     NoOtlp,
-    #[error("traces cannot be sent to the setting otlp.endpoint: {0}")]
+    #[error("cannot export traces to otlp.endpoint: {0}")]
     Endpoint(String),
 }
 
@@ -87,9 +87,5 @@ fn filter(level: LogLevel) -> Targets {
 fn note_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let said = info.payload().downcast_ref::<&'static str>().copied();
-    tracing::error!(
-        place,
-        said = said.unwrap_or("a text made at run time, not shown"),
-        "a panic"
-    );
+    tracing::error!(place, said = said.unwrap_or("formatted message, not shown"), "panic");
 }

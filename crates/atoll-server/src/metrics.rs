@@ -154,24 +154,24 @@ impl Numbers {
     }
 
     fn register_sandboxes(&self, to: &mut Registry) {
-        to.register("pool_depth", "Prepared sandboxes that wait", self.pool_depth.clone());
-        to.register("claims", "Sandboxes handed out, warm or cold", self.claims.clone());
-        let help = "From asking for a sandbox to having it";
-        to.register_with_unit("claim_duration", help, Unit::Seconds, self.claim_seconds.clone());
+        to.register("pool_depth", "Ready sandboxes in the pool", self.pool_depth.clone());
         to.register(
-            "sandboxes_live",
-            "Sandboxes that hold a slot",
-            self.sandboxes_live.clone(),
+            "claims",
+            "Sandbox claims, warm (from the pool) or cold",
+            self.claims.clone(),
         );
+        let help = "Time to claim a sandbox";
+        to.register_with_unit("claim_duration", help, Unit::Seconds, self.claim_seconds.clone());
+        to.register("sandboxes_live", "Live sandboxes", self.sandboxes_live.clone());
         to.register(
             "sandboxes_ended",
-            "Sandboxes by why they ended",
+            "Ended sandboxes, by reason",
             self.sandboxes_ended.clone(),
         );
-        let help = "Memory of all sandboxes together";
+        let help = "Memory used by all sandboxes";
         to.register_with_unit("sandbox_memory", help, Unit::Bytes, self.sandbox_memory.clone());
-        to.register("executions", "Executions by their outcome", self.executions.clone());
-        let help = "Wall time of executions";
+        to.register("executions", "Executions, by outcome", self.executions.clone());
+        let help = "Wall-clock time of executions";
         to.register_with_unit(
             "execution_duration",
             help,
@@ -180,7 +180,7 @@ impl Numbers {
         );
         to.register(
             "limits_hit",
-            "Limits that code or callers ran into",
+            "Limits reached by code or callers",
             self.limits_hit.clone(),
         );
     }
@@ -188,7 +188,7 @@ impl Numbers {
     fn register_tenants(&self, to: &mut Registry) {
         to.register(
             "tenant_sandboxes",
-            "Sandboxes made, by tenant",
+            "Sandboxes created, by tenant",
             self.tenant_sandboxes.clone(),
         );
         to.register(
@@ -198,18 +198,26 @@ impl Numbers {
         );
         to.register(
             "tenant_cpu_milliseconds",
-            "Processor time, by tenant",
+            "CPU time, by tenant",
             self.tenant_cpu_ms.clone(),
         );
-        to.register("tenant_bytes", "Bytes in and out, by tenant", self.tenant_bytes.clone());
+        to.register(
+            "tenant_bytes",
+            "Bytes transferred, by tenant and direction",
+            self.tenant_bytes.clone(),
+        );
     }
 
     fn register_server(&self, to: &mut Registry) {
-        to.register("ready", "1 if sandboxes can be made", self.ready.clone());
-        to.register("requests", "Requests by route and status", self.requests.clone());
-        let help = "From the head of a request to the end of its answer";
+        to.register("ready", "1 if sandboxes can be created", self.ready.clone());
+        to.register(
+            "requests",
+            "Requests, by method, route and status",
+            self.requests.clone(),
+        );
+        let help = "Time from the request headers to the end of the response";
         to.register_with_unit("request_duration", help, Unit::Seconds, self.request_seconds.clone());
-        let help = "Resident memory of the server itself";
+        let help = "Resident memory of the server process";
         to.register_with_unit(
             "process_resident_memory",
             help,
@@ -218,7 +226,7 @@ impl Numbers {
         );
         to.register(
             "process_open_descriptors",
-            "Open descriptors of the server",
+            "Open file descriptors of the server process",
             self.process_descriptors.clone(),
         );
     }

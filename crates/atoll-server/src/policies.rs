@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PoliciesError {
-    #[error("the directory of policies `{}` (setting policy.dir) cannot be read", dir.display())]
+    #[error("cannot read the policy directory `{}` (setting policy.dir)", dir.display())]
     Dir { dir: PathBuf, source: std::io::Error },
-    #[error("the file `{}` (setting policy.dir) has no name for a policy: a-z, 0-9, - and _, and none that is shipped", path.display())]
+    #[error("invalid policy name `{}` (setting policy.dir): use a-z, 0-9, - and _, and not the name of a built-in policy", path.display())]
     Name { path: PathBuf },
-    #[error("the policy `{}` (setting policy.dir) cannot be used", path.display())]
+    #[error("cannot use the policy `{}` (setting policy.dir)", path.display())]
     Bad { path: PathBuf, source: PolicyError },
-    #[error("the setting {setting} names the policy `{name}`, and there is none; there are {known}")]
+    #[error("unknown policy `{name}` in the setting {setting}; available: {known}")]
     Unknown {
         setting: String,
         name: String,
@@ -170,13 +170,15 @@ mod tests {
     fn what_cannot_be_used_is_refused_at_the_start() {
         let dir = tempfile::tempdir().unwrap();
         let refused = |settings: &PolicySettings| Policies::load(settings).unwrap_err().to_string();
-        assert!(refused(&settings(None, "lax", &[])).contains("policy.default names the policy `lax`"));
+        assert!(refused(&settings(None, "lax", &[])).contains("unknown policy `lax` in the setting policy.default"));
         assert!(refused(&settings(None, "open", &[("acme", "x")])).contains("policy.tenants.acme"));
-        assert!(refused(&settings(Some(&dir.path().join("no")), "open", &[])).contains("cannot be read"));
+        assert!(
+            refused(&settings(Some(&dir.path().join("no")), "open", &[])).contains("cannot read the policy directory")
+        );
         for (name, text, words) in [
-            ("open.toml", "inherit = \"strict\"", "has no name for a policy"),
-            ("A B.toml", "inherit = \"strict\"", "has no name for a policy"),
-            ("bad.toml", "inherit = 1", "cannot be used"),
+            ("open.toml", "inherit = \"strict\"", "invalid policy name"),
+            ("A B.toml", "inherit = \"strict\"", "invalid policy name"),
+            ("bad.toml", "inherit = 1", "cannot use the policy"),
         ] {
             let path = dir.path().join(name);
             fs_err::write(&path, text).unwrap();

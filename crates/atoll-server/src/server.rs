@@ -38,7 +38,7 @@ const CHARGE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("another server runs with the data directory `{}`; stop it, or set another ATOLL_HOME", home.display())]
+    #[error("another server is using the data directory `{}`; stop it, or set a different ATOLL_HOME", home.display())]
     Running { home: PathBuf },
     #[error("cannot lock the data directory `{}`", home.display())]
     Lock { home: PathBuf, source: std::io::Error },
@@ -48,7 +48,7 @@ pub enum ServerError {
         address: SocketAddr,
         source: std::io::Error,
     },
-    #[error("cannot use the setting template")]
+    #[error("cannot use the template from the setting `template`")]
     Template(#[source] TemplateError),
     #[error(transparent)]
     Policies(#[from] PoliciesError),
@@ -91,7 +91,7 @@ impl Server {
         if unanswered > 0 {
             tracing::warn!(
                 unanswered,
-                "questions that waited when the last server ended are cancelled"
+                "approval requests left pending by the previous server were cancelled"
             );
         }
         let (listener, address) = listen("listen", settings.listen).await?;
@@ -153,7 +153,7 @@ impl Server {
         let (ready, patience) = (state.ready.clone(), state.settings.drain_timeout);
         let stopping = async move {
             let hurry = stop.await;
-            tracing::info!("stopping: running requests have up to {patience} to end; a second signal cuts them off");
+            tracing::info!("stopping: running requests have up to {patience} to finish; a second signal aborts them");
             ready.set(Ready::Draining);
             hurry
         };
@@ -161,7 +161,7 @@ impl Server {
         let drained = tokio::spawn(serve(listener, api::router(state.clone()), limits, stopping)).await;
         let cut = drained.map_or(0, |drained| drained.cut);
         if cut > 0 {
-            tracing::warn!(cut, "connections were cut before their requests had ended");
+            tracing::warn!(cut, "connections were closed before their requests finished");
         }
         warming.abort();
         state.sandboxes.node().stop().await;
@@ -185,7 +185,7 @@ async fn end_lost(store: &Store, node: &Node) -> Result<(), StoreError> {
     if lost > 0 {
         tracing::warn!(
             lost,
-            "sandboxes of a server that did not stop properly are marked as lost"
+            "sandboxes of a server that did not shut down cleanly were marked as lost"
         );
     }
     Ok(())
@@ -273,7 +273,7 @@ async fn warm_up(state: AppState) {
             state.ready.set(Ready::Ready);
         }
         Err(error) => {
-            tracing::error!(error = %crate::chain(&error), "no sandbox can be made");
+            tracing::error!(error = %crate::chain(&error), "sandboxes cannot be created");
             state.ready.set(Ready::Failed);
         }
     }
@@ -361,10 +361,10 @@ async fn prune(store: Store) {
     loop {
         ticks.tick().await;
         if let Err(error) = store.prune_sandboxes(Timestamp::now()).await {
-            tracing::warn!(error = %crate::chain(&error), "records of ended sandboxes cannot be removed");
+            tracing::warn!(error = %crate::chain(&error), "records of ended sandboxes could not be deleted");
         }
         if let Err(error) = store.prune_approvals(Timestamp::now()).await {
-            tracing::warn!(error = %crate::chain(&error), "records of approvals cannot be removed");
+            tracing::warn!(error = %crate::chain(&error), "records of approvals could not be deleted");
         }
     }
 }

@@ -39,7 +39,7 @@ impl Spool {
         if let Err(error) = fs::remove_dir_all(&self.root)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(error = %error, "files of former requests cannot be removed");
+            tracing::warn!(error = %error, "files of earlier requests could not be removed");
         }
     }
 
@@ -97,7 +97,7 @@ impl Drop for Folder {
         }
         drop(books);
         if let Err(error) = fs::remove_dir_all(&self.path) {
-            tracing::warn!(error = %error, "files of a request cannot be removed");
+            tracing::warn!(error = %error, "files of a request could not be removed");
         }
     }
 }

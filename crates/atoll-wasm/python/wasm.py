@@ -23,7 +23,7 @@ from atoll_kernel.frames import HEADER_BYTES, encode
 from atoll_kernel.report import Report
 
 HOME = "/home/user"
-NO_INPUT = "there is nobody to answer input(): give the code its data as files or variables"
+NO_INPUT = "input() is not available: code runs non-interactively; pass its data as files or variables"
 
 
 class Channel:

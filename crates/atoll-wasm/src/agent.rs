@@ -46,7 +46,7 @@ fn serve() -> wasmtime::Result<()> {
     let (start, fds): (Start, Vec<OwnedFd>) = channel::receive(&channel)?;
     let start = user::hold(start)?;
     let component = fds.into_iter().next();
-    let component = component.ok_or_else(|| wasmtime::Error::msg("the component did not arrive"))?;
+    let component = component.ok_or_else(|| wasmtime::Error::msg("received no component descriptor"))?;
     let mut agent = Agent::new(&start, &component, channel.try_clone()?)?;
     channel::send(&channel, &lock::down(&start)?, &[])?;
     agent.watch_room()?;
@@ -120,7 +120,7 @@ impl Agent {
             }
             Ask::Commit { write } => self.decide(write, true),
             Ask::Abort { write } => self.decide(write, false),
-            Ask::Watch { .. } | Ask::Unwatch { .. } => Err(Refused::elsewhere("watches of directories")),
+            Ask::Watch { .. } | Ask::Unwatch { .. } => Err(Refused::elsewhere("directory watches")),
             Ask::Connect { .. } => Err(Refused::elsewhere("ports")),
             about_files => self.look(request, about_files),
         };
@@ -133,7 +133,7 @@ impl Agent {
 
     fn spawn(&mut self, request: u32, argv: &[String], fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
         if argv.first().map(String::as_str) != Some(PYTHON) {
-            return Err(Refused::elsewhere("programs but Python"));
+            return Err(Refused::elsewhere("programs other than Python"));
         }
         let context = context::start(&self.ground, &self.outbox, request, fds)?;
         lock_of(&self.contexts).insert(request, context);
@@ -188,7 +188,7 @@ impl Agent {
                 walk::list(&self.outbox, request, &at(&path)?, depth, after.as_deref(), most)?;
                 Ok(None)
             }
-            _ => Err(Refused::elsewhere("answer to that")),
+            _ => Err(Refused::elsewhere("this operation")),
         }
     }
 

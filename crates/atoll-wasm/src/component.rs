@@ -23,15 +23,15 @@ pub const STEPS: u64 = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentError {
-    #[error("Python for the tier wasm is not built yet")]
+    #[error("Python for tier `wasm` is not built yet")]
     NotBuilt,
-    #[error("{path} is not what was built: its digest is {found}, and should be {wanted}")]
+    #[error("{path} was modified after it was built: expected digest {wanted}, found {found}")]
     Changed {
         path: PathBuf,
         found: String,
         wanted: String,
     },
-    #[error("cannot build Python for the tier wasm: {0}")]
+    #[error("cannot build Python for tier `wasm`: {0}")]
     Build(String),
     #[error("cannot {step}")]
     Io {
@@ -109,15 +109,15 @@ fn seal(path: &Path) -> io::Result<(OwnedFd, String)> {
 /// Makes it, in a process of its own, and puts it in place whole. Two who want it at once wait for each other.
 pub fn build(home: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), ComponentError> {
     let place = home.join("wasm");
-    fs::create_dir_all(&place).map_err(step("make the directory"))?;
-    let _turn = wait_for_turn(&place).map_err(step("wait for another build"))?;
+    fs::create_dir_all(&place).map_err(step("create the build directory"))?;
+    let _turn = wait_for_turn(&place).map_err(step("acquire the build lock"))?;
     sweep(&place);
     // Somebody else has made it meanwhile.
     if open(home).is_ok() {
         return Ok(());
     }
     let part = place.join(format!("{}{PART}{}", key(), std::process::id()));
-    fs::create_dir_all(&part).map_err(step("make the directory"))?;
+    fs::create_dir_all(&part).map_err(step("create the build directory"))?;
     let made = make_in(&part, program, tell).and_then(|()| settle(&part, &dir(home)));
     if made.is_err() {
         fs::remove_dir_all(&part).ok();
@@ -134,7 +134,7 @@ fn wait_for_turn(place: &Path) -> io::Result<fs::File> {
 
 fn make_in(part: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), ComponentError> {
     let temporary = part.join("tmp");
-    fs::create_dir_all(&temporary).map_err(step("make the directory"))?;
+    fs::create_dir_all(&temporary).map_err(step("create the build directory"))?;
     let mut child = Command::new(program)
         .arg("__wasm-build")
         .arg(part)
@@ -144,7 +144,7 @@ fn make_in(part: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<()
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(step("start the build"))?;
+        .map_err(step("start the build process"))?;
     for line in child
         .stdout
         .take()
@@ -154,8 +154,8 @@ fn make_in(part: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<()
     {
         tell(&line.unwrap_or_default());
     }
-    let done = child.wait_with_output().map_err(step("wait for the build"))?;
-    fs::remove_dir_all(&temporary).map_err(step("remove what the build left"))?;
+    let done = child.wait_with_output().map_err(step("wait for the build process"))?;
+    fs::remove_dir_all(&temporary).map_err(step("remove the temporary build files"))?;
     match done.status.success() {
         true => Ok(()),
         false => Err(ComponentError::Build(format!(
@@ -172,9 +172,9 @@ fn settle(part: &Path, dir: &Path) -> Result<(), ComponentError> {
     let of_stdlib = tree::digest(&part.join(STDLIB)).map_err(step("read the standard library"))?;
     fs::write(part.join(DIGEST), format!("{digest}\n{of_stdlib}")).map_err(step("write the component's digest"))?;
     if dir.exists() {
-        fs::remove_dir_all(dir).map_err(step("remove the component that was there"))?;
+        fs::remove_dir_all(dir).map_err(step("remove the previous component"))?;
     }
-    fs::rename(part, dir).map_err(step("put the component in place"))
+    fs::rename(part, dir).map_err(step("move the component into place"))
 }
 
 /// What builds that ended half-way have left. Called with the turn: nobody else builds now.

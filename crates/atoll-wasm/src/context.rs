@@ -79,7 +79,7 @@ impl Talk {
                 .say(text)
                 .map(|()| String::new())
                 .map_err(|errno| errno.to_string()),
-            _ => Err(format!("the host has no call {name:?}")),
+            _ => Err(format!("unknown host call {name:?}")),
         }
     }
 
@@ -142,7 +142,10 @@ pub(crate) fn start(
     fds: Vec<OwnedFd>,
 ) -> Result<Handle, Refused> {
     let Ok([_, stdout, stderr, control]) = <[OwnedFd; 4]>::try_from(fds) else {
-        return Err(Refused::new(Refusal::Invalid, "a context needs four descriptors"));
+        return Err(Refused::new(
+            Refusal::Invalid,
+            "expected four file descriptors for a context",
+        ));
     };
     let stop = Arc::new(Stop::default());
     let talk = Arc::new(Talk {
@@ -159,9 +162,12 @@ pub(crate) fn start(
     let (ground, outbox, pipes) = (Arc::clone(ground), Arc::clone(outbox), Pipes::new(stdout, stderr));
     let thread = std::thread::Builder::new().name("context".to_owned());
     let run = move || live(&ground, &outbox, request, talk, pipes);
-    thread
-        .spawn(run)
-        .map_err(|error| Refused::new(Refusal::Failed, format!("no thread for the context: {error}")))?;
+    thread.spawn(run).map_err(|error| {
+        Refused::new(
+            Refusal::Failed,
+            format!("cannot start a thread for the context: {error}"),
+        )
+    })?;
     Ok(handle)
 }
 
@@ -215,7 +221,7 @@ async fn call_main(ground: &Ground, store: &mut Store<State>) -> wasmtime::Resul
     let instance = ground.component.instantiate_async(&mut *store).await?;
     let execute = instance
         .get_func(&mut *store, "execute")
-        .ok_or_else(|| wasmtime::Error::msg("the component has no `execute`"))?;
+        .ok_or_else(|| wasmtime::Error::msg("the component does not export `execute`"))?;
     let mut results = [Val::Bool(false)];
     execute
         .call_async(&mut *store, &[Val::String(MAIN.to_owned())], &mut results)

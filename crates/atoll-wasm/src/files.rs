@@ -61,7 +61,7 @@ impl Files {
             }),
             None => Err(Refused::new(
                 Refusal::NotFound,
-                format!("{path}: in the tier wasm there are files below /home/user, /tmp, /mnt/data and /data only"),
+                format!("{path}: tier `wasm` has files only below /home/user, /tmp, /mnt/data and /data"),
             )),
         }
     }
@@ -74,7 +74,7 @@ impl Located<'_> {
             true => Ok(self),
             false => Err(Refused::new(
                 Refusal::Denied,
-                format!("{}: inputs cannot be changed", self.path),
+                format!("{}: inputs are read-only", self.path),
             )),
         }
     }
@@ -84,7 +84,7 @@ impl Located<'_> {
         match self.below.as_str() {
             "." => Err(Refused::new(
                 Refusal::Denied,
-                format!("{}: cannot be changed", self.path),
+                format!("{}: this directory cannot be moved, removed or replaced", self.path),
             )),
             _ => self.writable(),
         }
@@ -103,7 +103,7 @@ impl Located<'_> {
     pub(crate) fn make_dir(&self) -> Result<(), Refused> {
         match statat(self.dir, &self.below, AtFlags::empty()) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                Err(Refused::new(Refusal::Exists, format!("{}: is there", self.path)))
+                Err(Refused::new(Refusal::Exists, format!("{}: already exists", self.path)))
             }
             Ok(_) => Err(Refused::new(
                 Refusal::NotADirectory,
@@ -174,7 +174,7 @@ fn make_dirs(dir: &OwnedFd, below: &str) -> rustix::io::Result<OwnedFd> {
 /// Absolute, without `.`, `..` and doubled slashes; what is relative is below the home.
 fn clean(path: &str) -> Result<String, Refused> {
     if path.contains('\0') {
-        return Err(Refused::new(Refusal::Invalid, "a path cannot contain NUL"));
+        return Err(Refused::new(Refusal::Invalid, "the path contains NUL"));
     }
     let whole = match path {
         "" | "~" => HOME.to_owned(),
@@ -191,7 +191,10 @@ fn clean(path: &str) -> Result<String, Refused> {
     }
     let clean = format!("/{}", parts.join("/"));
     match clean.len() > MAX_PATH_BYTES {
-        true => Err(Refused::new(Refusal::Invalid, "the path is too long")),
+        true => Err(Refused::new(
+            Refusal::Invalid,
+            format!("the path exceeds {MAX_PATH_BYTES} bytes"),
+        )),
         false => Ok(clean),
     }
 }

@@ -132,7 +132,7 @@ fn add_talk(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
 fn add_no_network(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let refusal = || {
-        let words = Val::String("the tier wasm has no network: use the tier jail or above".to_owned());
+        let words = Val::String("tier `wasm` does not support network access; use tier `jail` or above".to_owned());
         Val::Variant("not-permitted".to_owned(), Some(Box::new(words)))
     };
     let refuse = move |results: &mut [Val], inner: bool| {

@@ -32,7 +32,9 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
 pub(crate) fn load(engine: &Engine, file: &OwnedFd) -> wasmtime::Result<Component> {
     let sealed = fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::WRITE | SealFlags::SEAL));
     if !sealed {
-        return Err(wasmtime::Error::msg("the component is not sealed: it was not checked"));
+        return Err(wasmtime::Error::msg(
+            "the component is not sealed; its digest was not verified",
+        ));
     }
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     // SAFETY: the bytes are those that our own build made, by their digest, in memory that is sealed against writes: they

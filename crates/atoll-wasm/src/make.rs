@@ -36,7 +36,7 @@ fn make(dir: &Path) -> io::Result<()> {
     fs::rename(unpacked.path(), &stdlib)?;
     let site = dir.join("site");
     lay_kernel(&site.join("atoll_kernel"))?;
-    say("starting Python and importing its modules");
+    say("starting Python and importing modules");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let component = runtime
         .block_on(pre_initialize(&stdlib, Some(&site), MODULES, &[]))

@@ -19,7 +19,7 @@ impl Refused {
     pub(crate) fn elsewhere(what: &str) -> Self {
         Self::new(
             Refusal::Denied,
-            format!("the tier wasm has no {what}: use the tier jail or above"),
+            format!("tier `wasm` does not support {what}; use tier `jail` or above"),
         )
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn start(
     fds: Vec<OwnedFd>,
 ) -> Result<Decision, Refused> {
     let pipe = fds.into_iter().next();
-    let pipe = pipe.ok_or_else(|| Refused::new(Refusal::Invalid, "an upload needs a pipe"))?;
+    let pipe = pipe.ok_or_else(|| Refused::new(Refusal::Invalid, "expected a pipe for the upload"))?;
     room.files().locate(&path)?.changeable()?;
     let (decide, decided) = channel();
     let (room, outbox) = (Arc::clone(room), Arc::clone(outbox));
@@ -47,7 +47,7 @@ fn take(room: &Room, request: u32, path: &str, pipe: OwnedFd, decided: &Receiver
         .map_err(|error| no_room(path, &error))
         .and_then(|()| match decided.recv() {
             Ok(true) => renameat(&dir, &hidden, &dir, name).about(path),
-            Ok(false) | Err(_) => Err(Refused::new(Refusal::Failed, "the upload was given up")),
+            Ok(false) | Err(_) => Err(Refused::new(Refusal::Failed, "the upload was aborted")),
         });
     if committed.is_err() {
         unlinkat(&dir, &hidden, AtFlags::empty()).ok();

@@ -94,11 +94,11 @@ fn hand_out(outbox: &Outbox, request: u32, dir: &OwnedFd, found: Found, path: St
                 let size = u64::try_from(found.stat.st_size).unwrap_or(0);
                 outbox.tell_with(request, Answer::File { path, size }, &[file.as_fd()]);
             }
-            Err(errno) => skip(path, &format!("it cannot be opened: {errno}")),
+            Err(errno) => skip(path, &format!("cannot be opened: {errno}")),
         },
-        FileType::Directory => skip(path, "it is too deep"),
-        FileType::Symlink => skip(path, "it is a symbolic link"),
-        _ => skip(path, "it is not a plain file"),
+        FileType::Directory => skip(path, "nested too deeply"),
+        FileType::Symlink => skip(path, "symbolic link"),
+        _ => skip(path, "not a regular file"),
     }
 }
 
@@ -279,7 +279,7 @@ pub(crate) fn read(located: &Located<'_>) -> Result<(OwnedFd, u64), Refused> {
         )),
         _ => Err(Refused::new(
             Refusal::NotAFile,
-            format!("{}: is not a plain file", located.path),
+            format!("{}: is not a regular file", located.path),
         )),
     }
 }

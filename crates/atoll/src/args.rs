@@ -4,7 +4,7 @@ use atoll_server::config::{SETTINGS, Setting};
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 
-/// Runs model-written code behind real walls.
+/// A self-hosted code interpreter for AI agents
 #[derive(Debug, Parser)]
 #[command(name = "atoll", version, about, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -18,19 +18,19 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Build, list, show and remove templates
     Template(TemplateArgs),
-    /// Show what this machine can do, layer by layer; with --attack, whether the walls hold
+    /// Check which isolation tiers this host supports; with --attack, test them with escape probes
     Doctor(DoctorArgs),
-    /// Serve the API
+    /// Run the API server
     Serve(ServeArgs),
-    /// Make, list and revoke keys; also while a server runs
+    /// Create, list and revoke API keys (works while a server is running)
     Keys(KeysArgs),
-    /// List, show and end sandboxes of a server
+    /// List, show and terminate sandboxes on a server
     Sandbox(SandboxArgs),
-    /// List and answer what policies ask about on a server
+    /// List and decide approval requests on a server
     Approvals(ApprovalsArgs),
-    /// Read, check and export the audit log
+    /// Read, verify, export and redact the audit log
     Audit(AuditArgs),
-    /// Check, list and show policies: what code may say
+    /// Check, list and show code policies
     Policy(PolicyArgs),
 }
 
@@ -71,9 +71,9 @@ impl Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// File with the code; `-` reads standard input
+    /// File with the code to run; `-` reads standard input
     pub(crate) file: Option<PathBuf>,
-    /// The code itself
+    /// Code to run, instead of a file
     #[arg(
         short,
         long,
@@ -82,68 +82,71 @@ pub(crate) struct RunArgs {
         allow_hyphen_values = true
     )]
     pub(crate) code: Option<String>,
-    /// python, bash, or javascript and typescript where the machine has Node; also py, sh, js and ts [default: as the file's name ends,
-    /// else python]
+    /// Language: python (py), bash (sh), javascript (js) or typescript (ts); the last two require Node.js [default: from the
+    /// file extension, else python]
     #[arg(long)]
     pub(crate) lang: Option<String>,
-    /// The wall: wasm, jail, container, gvisor, microvm, or auto for the cheapest that can run the code and that the policy allows
-    /// [default: jail]
+    /// Isolation tier: wasm, jail, container, gvisor, microvm, or auto (the cheapest tier that can run the code and that the
+    /// policy allows) [default: jail]
     #[arg(long)]
     pub(crate) tier: Option<String>,
-    /// small (512 MiB, 1 processor, 60 s) or data (4 GiB, 2 processors, 5 min)
+    /// Limits profile: small (512 MiB memory, 1 CPU, 60 s) or data (4 GiB memory, 2 CPUs, 5 min)
     #[arg(long, default_value = "small")]
     pub(crate) profile: String,
-    /// Memory of the sandbox, like 1GiB; at least 64MiB
+    /// Memory limit of the sandbox, for example 1GiB [minimum: 64MiB]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) memory: Option<String>,
-    /// Processors, like 2 or 0.5; at least 0.1
+    /// CPU limit, for example 2 or 0.5 [minimum: 0.1]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) cpus: Option<String>,
-    /// Wall-clock time of the execution, like 500ms, 30s or 5m; at most 24h
+    /// Wall-clock time limit of the execution, for example 500ms, 30s or 5m [maximum: 24h]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) timeout: Option<String>,
-    /// Processor time of the execution, like 30s or 2m; at most 24h
+    /// CPU time limit of the execution, for example 30s or 2m [maximum: 24h]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) cpu_time: Option<String>,
-    /// Input file, shown read-only as /data/input/NAME; can be repeated
+    /// Input file, mounted read-only at /data/input/NAME; can be repeated
     #[arg(long = "in", value_name = "PATH[=NAME]")]
     pub(crate) inputs: Vec<std::ffi::OsString>,
-    /// Where charts and files are saved [default: ./atoll-out if there are any; with --json the files only]
+    /// Directory for output files and charts [default: ./atoll-out, created when needed; with --json, charts are saved only if
+    /// --out is set]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Save .csv and .tsv files so that a spreadsheet takes nothing in them for a formula
+    /// Escape formulas in saved .csv and .tsv files so that spreadsheets treat them as text
     #[arg(long)]
     pub(crate) csv_safe: bool,
-    /// Environment variable for the code; can be repeated
+    /// Set an environment variable for the code; can be repeated
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,
-    /// Environment variable for the code that is redacted in all that comes back: NAME takes the value of this process's own variable,
-    /// NAME=@FILE that of a file; can be repeated
+    /// Set a secret environment variable for the code and redact its value in all output: NAME copies the value from atoll's own
+    /// environment, NAME=@FILE reads it from a file; can be repeated
     #[arg(long, value_name = "NAME[=@FILE]")]
     pub(crate) secret: Vec<String>,
-    /// Hosts that the code may reach; `none` is the only value the jail knows today
+    /// Hosts the code may reach; only `none` is supported today
     #[arg(long, default_value = "none", value_name = "none|HOST[,HOST]")]
     pub(crate) net: String,
-    /// What the code is held against before it runs: open, standard, guarded, strict, or a file [default: standard]
+    /// Policy that checks the code before it runs: open, standard, guarded, strict, or a file [default: standard]
     #[arg(long)]
     pub(crate) policy: Option<String>,
-    /// Run it with its effects held: show which files it would write, which hosts it tried to reach and which programs it started, then
-    /// ask on the terminal before anything is saved
+    /// Run without saving anything: report the files the code would write, the hosts it tried to reach and the programs it started,
+    /// then prompt on the terminal before saving
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Template to run in [default: python-data; with --server the server's own]
+    /// Template to run in [default: python-data; with --server, the server's default]
     #[arg(long)]
     pub(crate) template: Option<String>,
-    /// Take escape sequences and hidden characters out of the code's text [default: shown as \u{1b} on a terminal, kept in a pipe]
+    /// Remove escape sequences and invisible characters from the code's output [default: escaped as \u{1b} on a terminal, unchanged
+    /// in a pipe]
     #[arg(long, conflicts_with = "json")]
     pub(crate) strip: bool,
-    /// Results as the code made them: with scripts, links, remote images and forms that are else left out
+    /// Return results unsanitized: keep scripts, links, remote images and forms
     #[arg(long)]
     pub(crate) raw_results: bool,
     /// Print one JSON object instead of the code's output
     #[arg(long)]
     pub(crate) json: bool,
-    /// Run on a server instead of here; its key is ATOLL_API_KEY, or the first key of a server on this machine
+    /// Run on this server instead of locally; the API key is read from ATOLL_API_KEY, or from the first-key file of a server on this
+    /// host
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
 }
@@ -156,25 +159,25 @@ pub(crate) struct TemplateArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplateCommand {
-    /// Build a template, or do nothing if it is there
+    /// Build a template; does nothing if it is already built
     Build {
-        /// Its name, as `atoll template list` shows it; with --from, the name to give it [default: python-data]
+        /// Template name, as listed by `atoll template list`; with --from, the name of the new template [default: python-data]
         name: Option<String>,
-        /// Make it of an image: `oci:PATH` (a layout or a tar of one), `docker-archive:FILE` (what `docker save` writes) or
-        /// `docker://NAME:TAG` (from a registry); nothing of the image runs outside of a sandbox
+        /// Build from a container image: `oci:PATH` (an OCI layout or a tar of one), `docker-archive:FILE` (from `docker save`) or
+        /// `docker://NAME:TAG` (from a registry); code from the image runs only inside sandboxes
         #[arg(long, value_name = "IMAGE")]
         from: Option<String>,
-        /// The name to give it, with --from
+        /// Name of the new template, with --from
         #[arg(long = "name", value_name = "NAME", requires = "from", conflicts_with = "name")]
         given: Option<String>,
-        /// Build it again
+        /// Rebuild even if the template is already built
         #[arg(long)]
         force: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List shipped and built templates
+    /// List built-in and built templates
     List {
         /// Print JSON
         #[arg(long)]
@@ -182,7 +185,7 @@ pub(crate) enum TemplateCommand {
     },
     /// Show one template
     Show {
-        /// Its name, as `atoll template list` shows it
+        /// Template name, as listed by `atoll template list`
         name: String,
         /// Print JSON
         #[arg(long)]
@@ -190,24 +193,24 @@ pub(crate) enum TemplateCommand {
     },
     /// Remove a built template
     Rm {
-        /// Its name, as `atoll template list` shows it
+        /// Template name, as listed by `atoll template list`
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Try to leave a sandbox of this very install, and tell what became of each try; exit code 0 if all stayed inside, 5 for a
-    /// breach, 1 for what could not be shown
+    /// Run the escape probes against sandboxes of this installation and report each result; exits with 0 if all were contained, 5 on
+    /// a breach, 1 if a probe was inconclusive
     #[arg(long)]
     pub(crate) attack: bool,
-    /// The tier to attack: jail, container, gvisor or microvm
+    /// Tier to attack: jail, container, gvisor or microvm
     #[arg(long, requires = "attack", default_value = "jail")]
     pub(crate) tier: String,
-    /// The template to attack [default: python-data]
+    /// Template to attack [default: python-data]
     #[arg(long, requires = "attack")]
     pub(crate) template: Option<String>,
-    /// Where the report is written; JSON if the name ends in .json, else Markdown [default: atoll-attack-TIME.md]
+    /// Report file; JSON if the name ends in .json, else Markdown [default: atoll-attack-TIME.md]
     #[arg(long, requires = "attack", value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Print JSON
@@ -217,10 +220,10 @@ pub(crate) struct DoctorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Settings file [default: atoll.toml in the data directory, if there is one]
+    /// Configuration file [default: atoll.toml in the data directory, if present]
     #[arg(long, value_name = "FILE", env = "ATOLL_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Show every setting with its value and where that came from, and serve nothing
+    /// Print every setting with its value and source, then exit
     #[arg(long)]
     pub(crate) print_config: bool,
     #[command(flatten)]
@@ -233,7 +236,9 @@ pub(crate) struct SettingFlags(pub(crate) Vec<(&'static str, String)>);
 
 impl Args for SettingFlags {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let command = command.next_help_heading("Settings (also ATOLL_* variables and keys of the settings file)");
+        let command = command.next_help_heading(
+            "Settings (also available as ATOLL_* environment variables and configuration file keys)",
+        );
         command.args(SETTINGS.iter().map(|setting| {
             let arg = Arg::new(setting.name).long(setting.flag()).help(setting.about);
             match setting.is_switch() {
@@ -269,17 +274,17 @@ pub(crate) struct KeysArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make a key and show it, this once
+    /// Create a key and print it (it is shown only once)
     Create(CreateKeyArgs),
-    /// List keys without their secrets, revoked ones included
+    /// List keys, including revoked ones, without their secrets
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a key for good; a running server refuses it within a second
+    /// Revoke a key permanently; running servers reject it within one second
     Revoke {
-        /// The key's id, as `atoll keys list` shows it
+        /// Key id, as listed by `atoll keys list`
         id: String,
         /// Print JSON
         #[arg(long)]
@@ -289,16 +294,16 @@ pub(crate) enum KeysCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateKeyArgs {
-    /// What it is for, for people
+    /// Descriptive name of the key
     #[arg(long)]
     pub(crate) name: String,
-    /// Who owns what the key makes
+    /// Tenant that owns everything created with the key
     #[arg(long, default_value = "default")]
     pub(crate) tenant: String,
-    /// What it allows: run, read, approve, admin
+    /// Scopes: run, read, approve, admin
     #[arg(long, default_value = "run,read", value_name = "SCOPE[,SCOPE]")]
     pub(crate) scope: String,
-    /// What it may use: live_sandboxes, creates_per_minute, cpu_seconds_per_day, bytes_per_day; can be repeated
+    /// Quota: live_sandboxes, creates_per_minute, cpu_seconds_per_day or bytes_per_day; can be repeated
     #[arg(long, value_name = "QUOTA=VALUE")]
     pub(crate) quota: Vec<String>,
     /// Print JSON
@@ -310,10 +315,10 @@ pub(crate) struct CreateKeyArgs {
 pub(crate) struct SandboxArgs {
     #[command(subcommand)]
     pub(crate) command: SandboxCommand,
-    /// Another tenant than the key's own; the key needs the scope admin
+    /// Act on another tenant; requires a key with scope admin
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<String>,
-    /// The server; its key is ATOLL_API_KEY, or the first key of a server on this machine
+    /// Server URL; the API key is read from ATOLL_API_KEY, or from the first-key file of a server on this host
     #[arg(
         long,
         global = true,
@@ -326,23 +331,28 @@ pub(crate) struct SandboxArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SandboxCommand {
-    /// List sandboxes of the key's tenant, newest first
+    /// List the tenant's sandboxes, newest first
     Ls {
-        /// Those that ended in the last 24 hours, too
+        /// Include sandboxes that ended in the last 24 hours
         #[arg(long)]
         all: bool,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show one sandbox; after its end with the reason, for 24 hours
+    /// Show one sandbox; for 24 hours after its end, with the reason
     Show {
+        /// Sandbox id, as listed by `atoll sandbox ls`
         id: String,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// End a sandbox now
+    /// Terminate a sandbox immediately
     Kill {
+        /// Sandbox id, as listed by `atoll sandbox ls`
         id: String,
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -352,16 +362,16 @@ pub(crate) enum SandboxCommand {
 pub(crate) struct ApprovalsArgs {
     #[command(subcommand)]
     pub(crate) command: Option<ApprovalsCommand>,
-    /// Those of this status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
+    /// Filter by status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
     #[arg(long)]
     pub(crate) status: Option<String>,
-    /// Another tenant than the key's own; the key needs the scope admin
+    /// Act on another tenant; requires a key with scope admin
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) tenant: Option<String>,
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// The server; its key is ATOLL_API_KEY, or the first key of a server on this machine
+    /// Server URL; the API key is read from ATOLL_API_KEY, or from the first-key file of a server on this host
     #[arg(
         long,
         global = true,
@@ -374,34 +384,44 @@ pub(crate) struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// List approvals of the key's tenant, newest first
+    /// List the tenant's approval requests, newest first
     List {
-        /// Those of this status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
+        /// Filter by status: pending, approved, denied, expired, cancelled, revoked or all [default: pending]
         #[arg(long)]
         status: Option<String>,
     },
-    /// Show one approval: who asks, what was found, the code
-    Show { id: String },
-    /// Say yes; not with the key that asks
-    Approve {
+    /// Show one approval request: requesting key, findings and code
+    Show {
+        /// Approval id, as listed by `atoll approvals`
         id: String,
-        /// once (this execution), session (what these rules are about, in this sandbox) or digest (this code, in this tenant)
+    },
+    /// Approve a request; requires a different key than the requesting one
+    Approve {
+        /// Approval id, as listed by `atoll approvals`
+        id: String,
+        /// Extent of the approval: once (this execution), session (the same rules in this sandbox) or digest (this exact code in
+        /// this tenant)
         #[arg(long, default_value = "once", value_parser = ["once", "session", "digest"])]
         scope: String,
     },
-    /// Say no; not with the key that asks
+    /// Deny a request; requires a different key than the requesting one
     Deny {
+        /// Approval id, as listed by `atoll approvals`
         id: String,
-        /// What who asks is told
+        /// Reason shown to the requester
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Take back an approval that holds for a sandbox or for a digest
-    Revoke { id: String },
-    /// Save the files of a dry run that was approved
-    Fetch {
+    /// Revoke an approval of scope session or digest
+    Revoke {
+        /// Approval id, as listed by `atoll approvals`
         id: String,
-        /// Where
+    },
+    /// Download the files of an approved dry run
+    Fetch {
+        /// Approval id, as listed by `atoll approvals`
+        id: String,
+        /// Directory to save the files in
         #[arg(long, value_name = "DIR", default_value = "atoll-out")]
         out: PathBuf,
     },
@@ -411,7 +431,7 @@ pub(crate) enum ApprovalsCommand {
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
     pub(crate) command: AuditCommand,
-    /// Directory of the log [default: as a server finds it, else audit in the data directory]
+    /// Audit log directory [default: the configured one, else `audit` in the data directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -420,34 +440,34 @@ pub(crate) struct AuditArgs {
 pub(crate) enum AuditCommand {
     /// Show the newest entries
     Tail {
-        /// How many
+        /// Number of entries
         #[arg(short = 'n', long, default_value_t = 20)]
         count: usize,
-        /// Go on with what comes
+        /// Keep printing new entries as they are written
         #[arg(short, long)]
         follow: bool,
         /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Show one entry, or all of a sandbox or an execution
+    /// Show one entry, or all entries of a sandbox or an execution
     Show {
-        /// Its number, as `atoll audit tail` shows it, or the id of a sandbox (sbx…) or of an execution (exec_…)
+        /// Entry number, as shown by `atoll audit tail`, or the id of a sandbox (sbx…) or of an execution (exec_…)
         id: String,
         /// Print JSON, one object per line
         #[arg(long)]
         json: bool,
     },
-    /// Check that nothing was changed; needs the files and the public key only
+    /// Verify that the log is intact; needs only the log files and the public key
     Verify(VerifyArgs),
-    /// Print entries for other programs, one JSON object per line
+    /// Export entries, one JSON object per line
     Export(ExportArgs),
-    /// Erase what is private of entries: code, names, addresses, commands, errors
+    /// Erase the private fields of entries: code, names, addresses, commands, errors
     Redact {
-        /// Their numbers
+        /// Entry numbers
         #[arg(required = true)]
         ids: Vec<u64>,
-        /// Why, for those who read the log later
+        /// Reason, recorded in the log
         #[arg(long)]
         reason: String,
     },
@@ -455,10 +475,10 @@ pub(crate) enum AuditCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// Public key [default: key.pub beside the log]
+    /// Public key [default: key.pub in the log directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// A record that must be there, as an earlier `verify` printed its head
+    /// Record that the log must contain, as printed after `head` by an earlier `verify`
     #[arg(long, value_name = "SEQ:HASH")]
     pub(crate) expect: Option<String>,
     /// Print JSON
@@ -468,16 +488,16 @@ pub(crate) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Atoll's own words, or OCSF 1.3 (API Activity)
+    /// Output format: Atoll's own JSON Lines, or OCSF 1.3 (API Activity)
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: ExportFormat,
-    /// Entries from this time on, like 2026-01-31T12:00:00Z
+    /// Only entries at or after this time, for example 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// Entries before this time
+    /// Only entries before this time
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
-    /// Entries of this tenant
+    /// Only entries of this tenant
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: Option<String>,
 }
@@ -496,17 +516,18 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Check a policy, and code against it; exit code 2 for a bad policy, 3 for code that it denies or asks about
+    /// Check a policy file, or check code against it; exits with 2 if the policy is invalid, 3 if it denies the code or requires
+    /// approval
     Check(CheckArgs),
-    /// List the shipped policies
+    /// List the built-in policies
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what a policy says about each rule
+    /// Show a policy's verdict for each rule
     Show {
-        /// A shipped name or a file
+        /// Built-in policy name or policy file
         name: String,
         /// Print JSON
         #[arg(long)]
@@ -516,12 +537,12 @@ pub(crate) enum PolicyCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The policy: a file, or a shipped name
+    /// Policy file or built-in policy name
     pub(crate) policy: String,
-    /// File with code to hold against it; `-` reads standard input
+    /// File with code to check; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) code: Option<PathBuf>,
-    /// The code's language [default: as the file's name ends, else python]
+    /// Language of the code [default: from the file extension, else python]
     #[arg(long)]
     pub(crate) lang: Option<String>,
     /// Print JSON

@@ -59,7 +59,7 @@ impl Progress for Bar {
         if last.is_none() {
             self.begin();
         }
-        let shown = format!("{}, once: {text}", self.what);
+        let shown = format!("building {} (one-time): {text}", self.what);
         self.bar.set_length(total.max(1));
         self.bar.set_position(done);
         self.bar.set_message(shown.clone());

@@ -298,7 +298,7 @@ def test_output_that_was_cut_is_told(sandbox):
     whole = sandbox.run_code("print('x' * 1000)")
     assert whole.logs.stderr == []
     cut = sandbox.run_code("print('x' * 2_000_000)")
-    assert cut.logs.stderr == ["note: output was cut: stdout at 1 MiB\n"]
+    assert cut.logs.stderr == ["note: output was truncated: stdout at 1 MiB\n"]
 
 
 def test_hints_name_what_these_clients_have(sandbox):

@@ -62,7 +62,7 @@ fn a_full_disk_behind_standard_output_is_told() -> Result<()> {
         let stderr = String::from_utf8(output.stderr)?;
         assert_eq!(output.status.code(), Some(6), "{stderr}");
         assert!(
-            stderr.starts_with("error: standard output cannot be written: No space left"),
+            stderr.starts_with("error: cannot write to standard output: No space left"),
             "{stderr}"
         );
     }

@@ -144,6 +144,6 @@ async fn pip_install_tells_what_is_there_and_refuses_the_rest() -> Result<()> {
         (Outcome::Ok, vec!["1"]),
         "{missing:?}"
     );
-    assert!(missing.stderr.contains("not in this template"), "{missing:?}");
+    assert!(missing.stderr.contains("not installed in this template"), "{missing:?}");
     place.end().await
 }

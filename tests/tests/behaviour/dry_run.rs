@@ -197,7 +197,7 @@ fn on_a_terminal_a_yes_saves_exactly_what_was_shown() -> Result<()> {
     let dir = with_input()?;
     let ran = at_a_terminal(dir.path(), "y\n")?;
     let told = ran.shown.contains("would write: /data/output/new.txt (3 bytes, new)");
-    assert!(told && ran.shown.contains("save them? [y/N] "), "{ran:?}");
+    assert!(told && ran.shown.contains("save these files? [y/N] "), "{ran:?}");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(
         fs::read_to_string(dir.path().join("out/sales.csv"))?,
@@ -317,8 +317,12 @@ fn on_a_terminal_anything_else_saves_nothing() -> Result<()> {
 fn without_a_terminal_the_report_says_how() -> Result<()> {
     let dir = with_input()?;
     let ran = run_command(&mut dry(dir.path(), &["--in", "sales.csv", "-c", WRITES]))?;
-    assert!(ran.stderr.starts_with("dry run: nothing has been saved\n"), "{ran:?}");
-    assert!(ran.stderr.contains("note: nobody can be asked here"), "{ran:?}");
+    assert!(ran.stderr.starts_with("dry run: nothing was saved\n"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("note: files were not saved: confirmation requires a terminal"),
+        "{ran:?}"
+    );
     assert!(is_untouched(dir.path())?);
     Ok(())
 }

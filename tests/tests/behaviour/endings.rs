@@ -77,7 +77,7 @@ async fn a_crash_is_named_by_its_signal_and_files_survive_it() -> Result<()> {
             "{code}"
         );
         let error = ended.error.context("no error")?;
-        let words = format!("the interpreter was ended by {signal}; the state of this context is lost");
+        let words = format!("the interpreter was terminated by {signal}; the state of this context is lost");
         assert_eq!(error.value, words);
         assert!(is_fresh(&mut place).await?, "{code}");
         assert_eq!(place.python("print(open('file').read())").await?.stdout, "here\n");

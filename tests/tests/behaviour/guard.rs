@@ -44,11 +44,11 @@ fn results_are_cleaned_and_what_was_done_is_told() -> Result<()> {
     assert_eq!((label.trusted, &label.execution_id), (false, &answer.execution_id));
     let said = run(&["run", "--template", "python-min", "-c", HOSTILE])?.stderr;
     assert!(
-        said.contains("was taken out of image/png, image/svg+xml, text/html, text/markdown"),
+        said.contains("removed active content from image/png, image/svg+xml, text/html, text/markdown"),
         "{said}"
     );
     assert!(
-        said.contains("left out: image/jpeg: its content is no Jpeg\n"),
+        said.contains("omitted: image/jpeg: content is not a JPEG image\n"),
         "{said}"
     );
     Ok(())
@@ -167,7 +167,7 @@ fn a_table_that_cannot_be_made_safe_is_not_left_behind() -> Result<()> {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("not saved: wide.csv: it cannot be made safe for a spreadsheet: it is not text"),
+            .contains("not saved: wide.csv: cannot make it safe for spreadsheets: not text"),
         "{ran:?}"
     );
     let mut names = Vec::new();

@@ -43,7 +43,10 @@ fn lacks(host: &[&str], layers: &[&str]) -> Result<()> {
     assert!(missing["fix"].as_str().is_some_and(|fix| !fix.is_empty()), "{missing}");
     let run = on(host, &["run", "--template", "python-min", "-c", "print(1)"])?;
     assert_eq!((run.code, run.stdout.as_str()), (Some(5), ""), "{run:?}");
-    let named = |layer: &&str| run.stderr.contains(&format!("cannot build the wall `{layer}`"));
+    let named = |layer: &&str| {
+        run.stderr
+            .contains(&format!("isolation layer `{layer}` is not available"))
+    };
     assert!(layers.iter().any(named), "{run:?}");
     assert!(run.stderr.contains("\nhint: "), "{run:?}");
     Ok(())
@@ -104,16 +107,16 @@ fn a_host_that_cannot_make_large_scratch_is_told_and_named() -> Result<()> {
         &["run", "--template", "python-min", "--profile", "data", "-c", "print(1)"],
     )?;
     assert_eq!((run.code, run.stdout.as_str()), (Some(5), ""), "{run:?}");
-    assert!(run.stderr.contains("cannot build the wall `scratch`"), "{run:?}");
+    assert!(
+        run.stderr.contains("isolation layer `scratch` is not available"),
+        "{run:?}"
+    );
     assert!(run.stderr.contains("hint: install mkfs.ext4"), "{run:?}");
     let small = without("mkfs.ext4", &["run", "--template", "python-min", "-c", "print(1)"])?;
     assert_eq!((small.code, small.stdout.as_str()), (Some(0), "1\n"), "{small:?}");
     let doctor = without("mkfs.ext4", &["doctor"])?;
     assert_eq!(doctor.code, Some(0), "{doctor:?}");
-    assert!(
-        doctor.stdout.contains("to get it: apt-get install e2fsprogs"),
-        "{doctor:?}"
-    );
+    assert!(doctor.stdout.contains("fix: apt-get install e2fsprogs"), "{doctor:?}");
     Ok(())
 }
 
@@ -132,7 +135,7 @@ fn a_host_without_a_python_is_told_by_doctor_and_run() -> Result<()> {
     assert!(
         doctor
             .stdout
-            .contains("MISSING  cannot find a Python for template `python-data`"),
+            .contains("MISSING  cannot find a Python interpreter for template `python-data`"),
         "{doctor:?}"
     );
     let run = bare(&["run", "-c", "print(1)"])?;
@@ -179,10 +182,7 @@ fn limits_that_cannot_be_shed_are_named() -> Result<()> {
         ("-f", "100"),
     ] {
         let ran = after(&format!("ulimit {flag} {value}"))?;
-        let named = ran.code == Some(5)
-            && ran
-                .stderr
-                .contains("cannot build the wall `rlimits`: Atoll was started with a limit of");
+        let named = ran.code == Some(5) && ran.stderr.contains("`rlimits`");
         let named = named && ran.stderr.contains(&format!("(`ulimit {flag}`)"));
         let shed = (ran.code, ran.stdout.as_str()) == (Some(0), "sandbox\n -1\n");
         assert!(named || shed, "{flag}: {ran:?}");
@@ -195,7 +195,7 @@ fn what_the_kernel_makes_up_is_no_input() -> Result<()> {
     for path in ["/proc/kmsg", "/proc/self/environ", "/sys/kernel/uevent_seqnum"] {
         let ran = run_command(atoll().args(["run", "--template", "python-min", "--in", path, "-c", "1"]))?;
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-        assert_eq!(ran.stderr, format!("error: input is not a plain file: `{path}`\n"));
+        assert_eq!(ran.stderr, format!("error: input is not a regular file: `{path}`\n"));
     }
     Ok(())
 }

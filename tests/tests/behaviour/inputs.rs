@@ -181,7 +181,7 @@ async fn many_inputs_arrive_and_too_many_are_refused() -> Result<()> {
     .await;
     assert_eq!(
         refused.map_err(|error| error.to_string()).err(),
-        Some("inputs are too many: 65, at most 64".to_owned())
+        Some("too many inputs: 65, at most 64 allowed".to_owned())
     );
     let mut place = Place::with(
         "python-min",

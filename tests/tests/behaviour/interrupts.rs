@@ -77,7 +77,7 @@ async fn an_interrupt_before_the_code_begins_is_told_and_harms_nothing() -> Resu
         .await;
     assert_eq!(
         refused.map_err(|error| error.to_string()).err(),
-        Some("interrupted before the code began".to_owned())
+        Some("interrupted before the code started".to_owned())
     );
     assert_eq!(place.python("print(2)").await?.stdout, "2\n");
     place.end().await

@@ -185,7 +185,7 @@ fn without_node_the_answer_says_what_to_install() -> Result<()> {
         (ran.code, ran.stderr.as_str()),
         (
             Some(5),
-            "error: language `typescript` runs on the machine's Node, and there is none at /usr/bin/node\n\n\
+            "error: language `typescript` requires Node.js on the host, and /usr/bin/node does not exist\n\n\
              hint: apt-get install nodejs\n"
         )
     );

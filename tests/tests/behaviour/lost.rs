@@ -23,9 +23,9 @@ async fn the_execution_that_costs_the_state_says_so() -> Result<()> {
         (GREEDY, "memory_limit: 128 MiB"),
         (
             "import ctypes; ctypes.string_at(0)",
-            "the interpreter was ended by SIGSEGV (segmentation fault)",
+            "the interpreter was terminated by SIGSEGV (segmentation fault)",
         ),
-        ("import os; os._exit(7)", "the interpreter has exited with status 7"),
+        ("import os; os._exit(7)", "the interpreter exited with status 7"),
     ] {
         let ended = place.python(code).await?;
         let error = ended.error.as_ref().context("no error")?;
@@ -35,12 +35,12 @@ async fn the_execution_that_costs_the_state_says_so() -> Result<()> {
         );
         assert_eq!(rule(&ended), why, "{code}");
         let instead = ended.hint.map(|hint| hint.instead).unwrap_or_default();
-        assert!(instead.contains("starts anew"), "{code}: {instead}");
+        assert!(instead.contains("starts with empty state"), "{code}: {instead}");
     }
     let quiet = place.python("import os; os._exit(0)").await?;
     assert_eq!(
         (quiet.outcome, rule(&quiet)),
-        (Outcome::Ok, "the interpreter has exited with status 0")
+        (Outcome::Ok, "the interpreter exited with status 0")
     );
     place.end().await
 }
@@ -50,14 +50,14 @@ async fn a_name_that_is_missed_afterwards_tells_of_the_loss() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     place.python("kept = 1\nimport os").await?;
     place.python("os._exit(3)").await?;
-    let why = "the interpreter has exited with status 3";
+    let why = "the interpreter exited with status 3";
     let missed = place.python("kept + 1").await?;
     let error = missed.error.as_ref().context("no error")?;
     assert_eq!(
         (error.name.as_str(), error.value.as_str()),
         ("NameError", "name 'kept' is not defined")
     );
-    let note = format!("note: the state of this context was lost before ({why})");
+    let note = format!("note: the state of this context was lost earlier ({why})");
     assert_eq!(error.traceback.last(), Some(&note), "{error:?}");
     assert_eq!(rule(&missed), why);
     // Said once without being asked, and again whenever a name is missed.
@@ -72,7 +72,7 @@ async fn a_name_that_is_missed_afterwards_tells_of_the_loss() -> Result<()> {
     .await?;
     assert_eq!(script.exit_code, Some(2), "{script:?}");
     let missed = execute(&mut place.sandbox, Language::Javascript, "kept").await?;
-    assert_eq!(rule(&missed), "the interpreter has exited with status 2", "{missed:?}");
+    assert_eq!(rule(&missed), "the interpreter exited with status 2", "{missed:?}");
     place.end().await
 }
 
@@ -80,7 +80,7 @@ async fn a_name_that_is_missed_afterwards_tells_of_the_loss() -> Result<()> {
 async fn a_restart_that_was_asked_for_is_no_loss() -> Result<()> {
     let mut place = Place::new("python-min").await?;
     let lost = place.python("import os; os._exit(1)").await?;
-    assert_eq!(rule(&lost), "the interpreter has exited with status 1");
+    assert_eq!(rule(&lost), "the interpreter exited with status 1");
     let fresh = place.sandbox.contexts().first().context("no context")?.id.clone();
     place.sandbox.restart_context(&fresh).await?;
     let missed = place.python("kept").await?;

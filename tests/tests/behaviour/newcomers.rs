@@ -59,8 +59,8 @@ fn files_in_the_working_directory_are_told_of() -> Result<()> {
     let code = "import os\nos.mkdir('sub')\nfor name in ['b.csv', 'sub/a.txt', '.hidden']: open(name, 'w').write('x')\n\
                 open('/data/output/kept.txt', 'w').write('x')";
     let ran = run(&["run", "--template", "python-min", "-c", code])?;
-    let note = "note: 2 files in the working directory were not kept (/home/user/b.csv, /home/user/sub/a.txt); what is \
-                written to /data/output comes back\n";
+    let note = "note: 2 files in the working directory were not saved (/home/user/b.csv, /home/user/sub/a.txt); write to \
+                /data/output to get files back\n";
     assert!(ran.stderr.contains(note), "{ran:?}");
     let answer = run_json(&["--template", "python-min", "-c", code])?;
     let left: Vec<_> = answer
@@ -69,7 +69,7 @@ fn files_in_the_working_directory_are_told_of() -> Result<()> {
         .iter()
         .map(|file| (file.path.as_str(), file.why.as_str()))
         .collect();
-    let why = "it is not in /data/output";
+    let why = "not in /data/output";
     assert_eq!(left, [("/home/user/b.csv", why), ("/home/user/sub/a.txt", why)]);
     assert_eq!(answer.left_out.count, 2);
     let nothing = run(&["run", "--template", "python-min", "-c", "open('/tmp/x', 'w')"])?;
@@ -100,11 +100,11 @@ fn an_input_that_is_looked_for_in_the_wrong_place_is_pointed_at() -> Result<()> 
     for (code, instead) in [
         (
             "open('other.csv')",
-            Some("give it with `--in`; it is then below /data/input"),
+            Some("pass it with `--in`; it appears in /data/input"),
         ),
         (
             "open('/data/input/sales.csv2')",
-            Some("give it with `--in`; it is then below /data/input"),
+            Some("pass it with `--in`; it appears in /data/input"),
         ),
         ("raise ValueError('sales.csv')", None),
     ] {
@@ -117,10 +117,10 @@ fn an_input_that_is_looked_for_in_the_wrong_place_is_pointed_at() -> Result<()> 
 #[test]
 fn a_wall_that_needs_no_limit_has_a_hint() -> Result<()> {
     for (code, rule) in [
-        ("import lightgbm", "packages: those of the template"),
+        ("import lightgbm", "packages: only those in the template"),
         (
             "open('/etc/x', 'w')",
-            "files: read-only but for /data/output, /home/user and /tmp",
+            "files: read-only except /data/output, /home/user and /tmp",
         ),
     ] {
         let answer = run_json(&["--template", "python-min", "-c", code])?;
@@ -148,7 +148,7 @@ fn the_name_of_a_file_tells_its_language() -> Result<()> {
     fs::write(&notebook, "{}")?;
     let ran = run(&["run", notebook.to_str().context("not UTF-8")?])?;
     assert!(
-        ran.code == Some(2) && ran.stderr.contains("a notebook is not code"),
+        ran.code == Some(2) && ran.stderr.contains("notebooks are not supported"),
         "{ran:?}"
     );
     Ok(())
@@ -172,7 +172,7 @@ fn hints_of_a_run_name_flags() -> Result<()> {
         ),
         (
             &["-c", "import socket; socket.create_connection(('example.org', 80))"],
-            "give the data as a file, with `--in`",
+            "pass the data as a file with `--in`",
         ),
     ] {
         let answer = run_json(&[&["--template", "python-min"], args].concat())?;
@@ -241,8 +241,8 @@ fn languages_have_short_names() -> Result<()> {
 /// Whether the error ends the code, is a command's, or is caught and printed.
 #[test]
 fn who_meets_a_wall_is_told_which_in_every_language() -> Result<()> {
-    let places = "files: read-only but for /data/output, /home/user and /tmp";
-    let calls = "system calls: those of the list";
+    let places = "files: read-only except /data/output, /home/user and /tmp";
+    let calls = "system calls: only those on the allowlist";
     for (lang, code, rule) in [
         ("bash", "touch /usr/x", places),
         ("javascript", "require('fs').writeFileSync('/usr/x', '')", places),
@@ -281,7 +281,7 @@ fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
             .hint
             .as_ref()
             .map(|hint| (hint.refused.as_str(), hint.rule.as_str()));
-        assert_eq!(hint, Some(("the network", "net: none")), "{code}: {answer:?}");
+        assert_eq!(hint, Some(("network access", "net: none")), "{code}: {answer:?}");
     }
     for (lang, code) in [
         ("bash", "curl -sS http://127.0.0.1:1"),
@@ -303,7 +303,7 @@ fn pip_tells_what_is_there_and_what_cannot_come() -> Result<()> {
     ] {
         let answer = run_json(&["--template", "python-min", "--lang", "bash", "-c", code])?;
         let hint = answer.hint.as_ref().map(|hint| hint.rule.as_str());
-        assert_eq!(hint, Some("packages: those of the template"), "{code}: {answer:?}");
+        assert_eq!(hint, Some("packages: only those in the template"), "{code}: {answer:?}");
         assert!(!answer.stderr.contains("/usr/"), "{code}: {}", answer.stderr);
     }
     let there = "pip install ipython && pip list | grep ^ipython && python3 -c 'import IPython'";

@@ -60,7 +60,10 @@ fn denied_code_starts_nothing_and_says_why() -> Result<()> {
         words.stderr.contains("deny: line 1, column 8: the module `socket`"),
         "{words:?}"
     );
-    assert!(words.stderr.contains("\nhint: use a module of the list"), "{words:?}");
+    assert!(
+        words.stderr.contains("\nhint: use a module on the allowlist"),
+        "{words:?}"
+    );
     Ok(())
 }
 

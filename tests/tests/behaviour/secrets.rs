@@ -80,11 +80,11 @@ fn what_is_no_secret_is_refused_before_anything_starts_and_not_shown() -> Result
         ),
         (
             &["--secret", "TOKEN", "--secret", "hunter22"],
-            "number 2: there is no environment variable",
+            "number 2: environment variable is not set",
         ),
-        (&["--secret", "TOKEN=@hunter22"], "cannot be read"),
-        (&["--secret", "TOKEN", "--secret", "TOKEN"], "one name twice"),
-        (&["--secret", "TOKEN", "--env", "TOKEN=hunter22"], "give it once"),
+        (&["--secret", "TOKEN=@hunter22"], "cannot read the file"),
+        (&["--secret", "TOKEN", "--secret", "TOKEN"], "duplicate name"),
+        (&["--secret", "TOKEN", "--env", "TOKEN=hunter22"], "set it only once"),
         (&["--secret", "SHORT"], "too short"),
     ] {
         let ran = run_command(

@@ -60,7 +60,7 @@ fn every_limit_is_read_back(reports: &[Report]) -> Result<()> {
         ("memory_bytes", "536870912"),
         ("cpu_quota_us", "100000 100000"),
         ("processes", "65"),
-        ("io", "not limited: no cgroup controller for it"),
+        ("io", "not limited: no cgroup controller available"),
     ] {
         assert_eq!(layers["cgroups"][name], want, "{name}");
     }
@@ -102,7 +102,7 @@ fn without_a_group_it_is_weaker_and_says_so(reports: &[Report]) -> Result<()> {
     assert_eq!((family.outcome, family.stdout.as_str()), (Outcome::MemoryLimit, ""));
     assert_eq!(family.receipt.layers["cgroups"], Value::Null);
     let weaker = weak_points(&family.receipt.layers["weaker"])?;
-    let sentence = "no cgroup, because the cgroup /sys/fs/cgroup is not delegated to this user: ";
+    let sentence = "no cgroup (the cgroup /sys/fs/cgroup is not delegated to this user): ";
     assert!(weaker.iter().any(|point| point.starts_with(sentence)), "{weaker:?}");
     assert_eq!(weaker, doctors_weaker(reports, "doctor alone")?);
     assert_eq!(doctors_layer(reports, "doctor alone")?["available"], false);

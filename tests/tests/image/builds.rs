@@ -24,7 +24,7 @@ fn a_template_of_an_image_is_listed_shown_built_once_and_removed() -> Result<()>
     let list = world.atoll(&["template", "list"])?;
     assert!(
         list.stdout
-            .contains("shell            built      The image oci:layout."),
+            .contains("shell            built      Built from the image oci:layout."),
         "{list:?}"
     );
     let first = std::fs::metadata(world.home().join("templates").join(&world.left()?[0]))?.modified()?;
@@ -97,7 +97,7 @@ fn of_an_index_the_image_of_this_machine_is_taken() -> Result<()> {
         &from("oci", &world.path("other")),
     ])?;
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("an image for linux/s390x"), "{refused:?}");
+    assert!(refused.stderr.contains("the image is for linux/s390x"), "{refused:?}");
     Ok(())
 }
 

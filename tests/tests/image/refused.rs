@@ -41,7 +41,7 @@ fn a_damaged_image_is_refused_and_leaves_nothing() -> Result<()> {
     refused(&world, &from("oci", &layout), "layer 1 of 1")?;
     // Unpacks well, and is another layer than the manifest names.
     fs::write(&blob, packed(&Layer::default().bytes()?)?)?;
-    refused(&world, &from("oci", &layout), "should have sha256:")?;
+    refused(&world, &from("oci", &layout), "digest mismatch")?;
     fs::remove_file(&blob)?;
     refused(&world, &from("oci", &layout), "cannot read")?;
     fs::write(&blob, &whole)?;
@@ -71,7 +71,7 @@ fn a_saved_layer_that_is_another_one_is_refused() -> Result<()> {
     refused(
         &world,
         &from("docker-archive", &world.path("bad.tar")),
-        "should have sha256:",
+        "digest mismatch",
     )?;
     Ok(())
 }
@@ -83,13 +83,13 @@ fn a_hostile_image_is_refused_and_reaches_nothing() -> Result<()> {
     fs::create_dir(&outside)?;
     type Build<'a> = &'a dyn Fn(&mut Layer) -> Result<()>;
     let cases: [(&str, Build<'_>); 3] = [
-        ("`..` in its path", &|layer| {
+        ("`..` is not allowed in paths", &|layer| {
             layer.raw_file("../../../outside/new", b"x")
         }),
-        ("an absolute path", &|layer| {
+        ("absolute paths are not allowed", &|layer| {
             layer.raw_file("/tmp/atoll-image-test", b"x")
         }),
-        ("behind a symbolic link", &|layer| {
+        ("below a symbolic link", &|layer| {
             layer.link("l", &outside.to_string_lossy())?;
             layer.raw_file("l/new", b"x")
         }),
@@ -113,19 +113,27 @@ fn what_is_no_image_says_what_would_be() -> Result<()> {
     fs::write(world.path("text"), "no archive")?;
     let path = |name: &str| world.path(name);
     refused(&world, "python:3.12", "docker-archive:PATH")?;
-    refused(&world, &from("oci", &path("missing")), "there is nothing at")?;
-    refused(&world, &from("oci", &path("empty")), "no `index.json`")?;
-    refused(&world, &from("docker-archive", &path("empty")), "no `manifest.json`")?;
+    refused(
+        &world,
+        &from("oci", &path("missing")),
+        "does not exist or is not accessible",
+    )?;
+    refused(&world, &from("oci", &path("empty")), "`index.json` not found")?;
+    refused(
+        &world,
+        &from("docker-archive", &path("empty")),
+        "`manifest.json` not found",
+    )?;
     refused(&world, &from("docker-archive", &path("text")), "cannot read")?;
     fs::write(path("empty/index.json"), "{}")?;
-    refused(&world, &from("oci", &path("empty")), "cannot be understood")?;
+    refused(&world, &from("oci", &path("empty")), "cannot parse `index.json`")?;
     for name in ["python-data", "base", "Bad/Name"] {
         let ran = world.atoll(&["template", "build", name, "--from", &from("oci", &path("empty"))])?;
         assert_eq!(ran.code, Some(2), "{name}: {ran:?}");
     }
     let unnamed = world.atoll(&["template", "build", "--from", &from("oci", &path("empty"))])?;
     assert!(
-        unnamed.code == Some(2) && unnamed.stderr.contains("a name"),
+        unnamed.code == Some(2) && unnamed.stderr.contains("template name is missing"),
         "{unnamed:?}"
     );
     Ok(())

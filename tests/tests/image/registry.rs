@@ -103,7 +103,7 @@ fn an_image_is_pulled_from_a_registry_and_checked() -> Result<()> {
         &format!("registry:{address}/test/none:1"),
     ])?;
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(missing.stderr.contains("the registry did not give"), "{missing:?}");
+    assert!(missing.stderr.contains("from the registry"), "{missing:?}");
     assert_eq!(world.left()?.len(), 1, "of the good one only");
     Ok(())
 }

@@ -63,7 +63,7 @@ async fn python_and_bash_run_in_the_root_of_an_image() -> Result<()> {
         assert_eq!(ran.stdout, "of the image\nuser\n", "{name} {ran:?}");
         let ran = world.atoll(&["run", "--template", name, "--lang", "js", "-c", "1"])?;
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        assert!(ran.stderr.contains("no `node` on its path"), "{ran:?}");
+        assert!(ran.stderr.contains("no `node` on its PATH"), "{ran:?}");
     }
     let control = run(&["run", "--template", "python-min", "-c", &code])?;
     assert_eq!(
@@ -161,7 +161,7 @@ fn an_image_without_python_runs_bash_and_says_what_it_lacks() -> Result<()> {
     assert!(
         built
             .stderr
-            .contains("runs no `python`: it has no `python3` on its path"),
+            .contains("does not support `python`: the image has no `python3` on its PATH"),
         "{built:?}"
     );
     let ran = world.atoll(&[
@@ -176,7 +176,7 @@ fn an_image_without_python_runs_bash_and_says_what_it_lacks() -> Result<()> {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "of the image\n"), "{ran:?}");
     let ran = world.atoll(&["run", "--template", "shell", "-c", "1"])?;
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("runs no `python`"), "{ran:?}");
+    assert!(ran.stderr.contains("does not support `python`"), "{ran:?}");
     Ok(())
 }
 
@@ -208,7 +208,7 @@ fn an_ordinary_user_builds_and_runs_one() -> Result<()> {
     for path in [world.path(""), world.path("layout")] {
         open_to_all(&path)?;
     }
-    let user = User::new(12346)?;
+    let user = User::new(12_349)?;
     let built = user.run(&[
         "template",
         "build",

@@ -45,7 +45,7 @@ fn a_running_server_hears_of_keys_that_are_made_and_revoked_beside_it() {
     };
     assert_eq!(status(), 200, "at once");
     let revoked = run_command(server.atoll().args(["keys", "revoke", id])).unwrap();
-    assert_eq!((revoked.code, revoked.stdout), (Some(0), format!("{id} is revoked\n")));
+    assert_eq!((revoked.code, revoked.stdout), (Some(0), format!("{id} revoked\n")));
     eventually("the revoked key is refused", || status() == 401).unwrap();
 }
 
@@ -70,13 +70,16 @@ fn nonsense_is_refused_with_words() {
     for (args, words) in [
         (&["create", "--name", ""][..], "1 to 100 printable"),
         (&["create", "--name", "x\u{7}"], "1 to 100 printable"),
-        (&["create", "--name", "n", "--tenant", "A"], "not a tenant"),
+        (&["create", "--name", "n", "--tenant", "A"], "invalid tenant"),
         (
             &["create", "--name", "n", "--scope", "root"],
             "one of: run, read, approve, admin",
         ),
         (&["create", "--name", "n", "--scope", ""], "at least one scope"),
-        (&["create", "--name", "n", "--quota", "live_sandboxes"], "write it like"),
+        (
+            &["create", "--name", "n", "--quota", "live_sandboxes"],
+            "for example live_sandboxes=10",
+        ),
         (&["create", "--name", "n", "--quota", "cats=1"], "unknown quota"),
         (
             &["create", "--name", "n", "--quota", "live_sandboxes=0"],
@@ -120,7 +123,7 @@ fn keys_are_made_where_they_are_said_to_be() {
     assert!(
         first
             .stderr
-            .starts_with(&format!("note: there was no store of keys in `{place}`")),
+            .starts_with(&format!("note: created a new key store in `{place}`")),
         "{first:?}"
     );
     let second = run_command(atoll_in(home.path()).args(words)).unwrap();

@@ -43,13 +43,13 @@ fn wrong_settings_are_refused_with_words() {
     for (args, words) in [
         (&["--config", file][..], "did you mean `listen`?"),
         (&["--config", "/nonexistent/x"], "cannot read the settings file"),
-        (&["--max-connections", "none"], "cannot be read"),
-        (&["--pool-min", "17"], "above pool.max"),
+        (&["--max-connections", "none"], "invalid value `none`"),
+        (&["--pool-min", "17"], "greater than pool.max"),
         (&["--insecure-no-auth", "--listen", "0.0.0.0:0"], "loopback"),
         (&["--log-format", "xml"], "one of: text, json"),
         (&["--otlp-endpoint", "http://127.0.0.1:1"], "--features otlp"),
         (&["--colour", "blue"], "unexpected argument"),
-        (&["--template", "nope"], "there is no template `nope`; known are"),
+        (&["--template", "nope"], "unknown template `nope`; known templates:"),
     ] {
         let ran = run_command(atoll_in(home.path()).arg("serve").args(args)).unwrap();
         assert_eq!(ran.code, Some(2), "{args:?}: {ran:?}");
@@ -63,7 +63,7 @@ fn a_second_server_and_a_taken_port_are_refused() {
     let server = Server::start(home.path(), &[]).unwrap();
     let second = run_command(&mut serve(home.path(), &[])).unwrap();
     assert_eq!(second.code, Some(2), "{second:?}");
-    assert!(second.stderr.contains("another server runs"), "{}", second.stderr);
+    assert!(second.stderr.contains("another server is using"), "{}", second.stderr);
     let elsewhere = tempfile::tempdir().unwrap();
     let taken = server.api.to_string();
     let mut command = atoll_in(elsewhere.path());

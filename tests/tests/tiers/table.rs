@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const BEGIN: &str = "<!-- differences: made by the tests -->\n";
 const END: &str = "<!-- end of differences -->\n";
 const TIERS: [Tier; 4] = [Tier::Wasm, Tier::Container, Tier::Gvisor, Tier::Microvm];
-const KEPT: &str = "as in the jail";
+const KEPT: &str = "same";
 
 /// What each tier does instead, by case.
 type Table = BTreeMap<String, BTreeMap<Tier, String>>;
@@ -62,7 +62,10 @@ fn read(text: &str) -> Table {
 /// A column for each tier, whether it differs or not.
 fn head() -> String {
     let names = TIERS.map(|tier| format!(" `{tier}` |")).concat();
-    format!("\n| In the jail |{names}\n|---|{}\n", "---|".repeat(TIERS.len()))
+    format!(
+        "\n| Behaviour in `jail` |{names}\n|---|{}\n",
+        "---|".repeat(TIERS.len())
+    )
 }
 
 /// In the order of the cases; those that all tiers keep are not in it.

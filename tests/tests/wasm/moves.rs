@@ -37,7 +37,7 @@ fn a_named_tier_is_kept() -> Result<()> {
     assert_eq!(ran.error.context("no error")?.name, "ModuleNotFoundError");
     let shell = run(&["run", "--tier", "wasm", "--lang", "bash", "-c", "echo hi"])?;
     assert!(
-        shell.stdout.is_empty() && shell.stderr.contains("use the tier jail"),
+        shell.stdout.is_empty() && shell.stderr.contains("use tier `jail`"),
         "{shell:?}"
     );
     Ok(())

@@ -1,33 +1,33 @@
 //! Why the log could not be written or read. An entry that cannot be opened means: the action is refused.
 
-use super::line::BadLine;
+use super::line::{BadLine, MAX_LINE};
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    #[error("the audit log cannot be used: `{}`", path.display())]
+    #[error("cannot access the audit log at `{}`", path.display())]
     Place { path: PathBuf, source: std::io::Error },
-    #[error("the key of the audit log cannot be used: `{}`", path.display())]
+    #[error("cannot use the audit log key `{}`", path.display())]
     Key { path: PathBuf, source: std::io::Error },
-    #[error("the audit log cannot be written")]
+    #[error("cannot write to the audit log")]
     Write(#[source] std::io::Error),
-    #[error("the audit log cannot be read")]
+    #[error("cannot read the audit log")]
     Read(#[source] std::io::Error),
-    #[error("a record of the audit log would be too long: {0} bytes")]
+    #[error("audit log record of {0} bytes exceeds the limit of {MAX_LINE} bytes")]
     TooLong(usize),
-    #[error("the lock of the audit log was removed or replaced under this process")]
+    #[error("the audit log's lock file was removed or replaced while this process was using it")]
     Lock,
-    #[error("the audit log has {0} entries that are not closed yet, and takes no more")]
+    #[error("the audit log has too many open entries ({0}); retry when running operations have finished")]
     TooManyOpen(usize),
-    #[error("the disk is nearly full: what is left is for callers with a key")]
+    #[error("the disk is nearly full; the remaining space is reserved for callers with a key")]
     Reserved,
-    #[error("a record of the audit log cannot be spelled")]
+    #[error("cannot serialize an audit log record")]
     Spelling(#[from] serde_json::Error),
-    #[error("the audit log is broken in segment {segment} at byte {offset}: {why}")]
+    #[error("the audit log is corrupt in segment {segment} at byte {offset}: {why}")]
     Broken { segment: u64, offset: u64, why: Break },
-    #[error("the index of the audit log cannot be used")]
+    #[error("cannot use the audit log index")]
     Index(#[from] rusqlite::Error),
-    #[error("there is no entry {0} in the audit log")]
+    #[error("the audit log has no entry {0}")]
     NoEntry(u64),
 }
 
@@ -36,18 +36,18 @@ pub enum AuditError {
 pub enum Break {
     #[error(transparent)]
     Line(#[from] BadLine),
-    #[error("the record does not follow the one before it")]
+    #[error("the record does not continue the hash chain")]
     Chain,
-    #[error("the signature is missing or false")]
+    #[error("the signature is missing or invalid")]
     Signature,
-    #[error("records that this process has written are gone")]
+    #[error("records written by this process are missing")]
     Shrunk,
-    #[error("the segment is gone")]
+    #[error("the segment file is missing")]
     Gone,
-    #[error("another file lies in the place of the segment that this process writes")]
+    #[error("the segment file was replaced while this process was writing to it")]
     Replaced,
-    #[error("the segment does not begin as one")]
+    #[error("the segment header is missing or invalid")]
     Start,
-    #[error("an unfinished line is not at the end")]
+    #[error("an incomplete line is not at the end of the log")]
     Unfinished,
 }

@@ -18,7 +18,7 @@ pub(super) fn own_dir(path: &Path) -> Result<()> {
 pub(super) fn dir_within(dir: &Path, name: &str) -> Result<PathBuf> {
     let path = dir.join(name);
     match std::fs::symlink_metadata(&path) {
-        Ok(meta) if !meta.is_dir() => return Err(Error::other(format!("`{}` is no directory", path.display()))),
+        Ok(meta) if !meta.is_dir() => return Err(Error::other(format!("`{}` is not a directory", path.display()))),
         _ => own_dir(&path)?,
     }
     Ok(path)

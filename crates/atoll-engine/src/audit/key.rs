@@ -64,12 +64,12 @@ impl Key {
 fn read(file: std::fs::File) -> std::io::Result<SigningKey> {
     if file.metadata()?.mode() & 0o077 != 0 {
         return Err(std::io::Error::other(
-            "others than its owner may read it; set its mode to 600",
+            "other users can access the file; set its mode to 600",
         ));
     }
     let mut text = String::new();
     file.take(256).read_to_string(&mut text)?;
-    let bytes = from_hex(text.trim_end()).ok_or_else(|| std::io::Error::other("it is not a key"))?;
+    let bytes = from_hex(text.trim_end()).ok_or_else(|| std::io::Error::other("not a valid key"))?;
     Ok(SigningKey::from_bytes(&bytes))
 }
 
@@ -112,7 +112,7 @@ impl PublicKey {
         let key =
             from_hex(text.strip_suffix('\n').unwrap_or(&text)).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
         key.map(Self)
-            .ok_or_else(|| fail(std::io::Error::other("it is not a public key")))
+            .ok_or_else(|| fail(std::io::Error::other("not a valid public key")))
     }
 
     pub(super) fn of(key: &Key) -> Self {

@@ -45,17 +45,17 @@ impl Private {
 /// Why bytes are no line of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
-    #[error("it is longer than {MAX_LINE} bytes")]
+    #[error("the line exceeds {MAX_LINE} bytes")]
     TooLong,
-    #[error("it is not a record")]
+    #[error("not a valid record")]
     NotARecord,
-    #[error("it is a record of version {0}, and this program knows version {VERSION}")]
+    #[error("unsupported record version {0}; this build supports version {VERSION}")]
     Version(u8),
-    #[error("it is not spelled as it was written")]
+    #[error("the line is not in canonical form")]
     Spelling,
-    #[error("its hash does not fit its content")]
+    #[error("the hash does not match the content")]
     Hash,
-    #[error("its private part is not the one that was written")]
+    #[error("the private part does not match its commitment")]
     Private,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn open(path: &Path, write: bool) -> std::io::Result<File> {
     let stat = rustix::fs::fstat(&fd)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(fd.into()),
-        _ => Err(std::io::Error::other("not a plain file")),
+        _ => Err(std::io::Error::other("not a regular file")),
     }
 }
 

@@ -67,10 +67,10 @@ pub fn verify(dir: &Path, key: &PublicKey, expect: Option<Place>) -> Result<Repo
 fn missing(what: Missing) -> &'static str {
     match what {
         Missing::Head => {
-            "the file `head` was missing or unreadable at this start: whether records behind it were cut off cannot be told"
+            "the file `head` was missing or unreadable at this start; an earlier truncation of the log cannot be ruled out"
         }
         Missing::Records => {
-            "at this start there was a key or an index and no record: all were removed, or the very first start was cut short"
+            "at this start there was a key or an index but no record: all were removed, or the very first start was interrupted"
         }
     }
 }
@@ -140,7 +140,7 @@ impl<'a> Check<'a> {
         let mut lines = match opened {
             Ok(lines) => lines,
             Err(error) => {
-                self.problem(None, format!("the segment cannot be read: {error}"));
+                self.problem(None, format!("cannot read the segment: {error}"));
                 return Ok(());
             }
         };
@@ -152,7 +152,7 @@ impl<'a> Check<'a> {
                 Piece::Unfinished(bytes) => self.problem(
                     None,
                     format!(
-                        "the last line is not finished ({} bytes): a crash, or the file was cut; the next start sets it aside",
+                        "the last line is incomplete ({} bytes) after a crash or truncation; the next start moves it to `cut/`",
                         bytes.len()
                     ),
                 ),
@@ -175,7 +175,7 @@ impl<'a> Check<'a> {
 
     fn unreadable(&mut self, why: line::BadLine) {
         let follows = self.before.map(|before| before.seq + 1);
-        self.problem(follows, format!("the line was changed: {why}"));
+        self.problem(follows, format!("invalid or modified line: {why}"));
         // What its hash was is not known: the next one is taken at its word.
         self.before = None;
     }
@@ -214,16 +214,16 @@ impl<'a> Check<'a> {
                 self.problem(Some(seq), format!("records {} to {} are missing", missing.0, missing.1));
             }
             Some(before) if seq <= before.seq => {
-                self.problem(Some(seq), format!("the record stands behind record {}", before.seq));
+                self.problem(
+                    Some(seq),
+                    format!("the record is out of order: it follows record {}", before.seq),
+                );
             }
-            Some(_) => self.problem(
-                Some(seq),
-                "the record before it is not the one that it was written behind",
-            ),
+            Some(_) => self.problem(Some(seq), "the hash of the previous record does not match"),
             None if self.report.records > 0 => {}
             None if self.segment == 1 && self.line == 1 => {
                 if (seq, prev) != (1, Digest::default()) {
-                    self.problem(Some(seq), "the log does not begin with its first record");
+                    self.problem(Some(seq), "the log does not start with record 1");
                 }
             }
             None => {
@@ -249,7 +249,7 @@ impl<'a> Check<'a> {
         if !right {
             self.problem(
                 Some(line.record.seq),
-                "the segment does not begin as it was begun, or under another key",
+                "the segment header is missing, misplaced, or names another segment or key",
             );
         }
     }
@@ -258,8 +258,8 @@ impl<'a> Check<'a> {
         let seq = Some(line.record.seq);
         match (line.record.body.is_signed(), line.signature) {
             (true, signature) if self.key.has_signed(line.hash, signature) => self.report.unsigned = 0,
-            (true, _) => self.problem(seq, "the signature is missing or not of this key"),
-            (false, Some(_)) => self.problem(seq, "a signature stands where none was written"),
+            (true, _) => self.problem(seq, "the signature is missing or was not made with this key"),
+            (false, Some(_)) => self.problem(seq, "unexpected signature on a record of an unsigned kind"),
             (false, None) => self.report.unsigned += 1,
         }
     }
@@ -275,13 +275,13 @@ impl<'a> Check<'a> {
         let at = format!("segment {} line {}", self.segment, self.line);
         match &line.record.body {
             Body::Cut(cut) => self.note(format!(
-                "{at}: {} bytes of a line that a crash left unfinished were set aside, sha256 {}",
+                "{at}: a crash left an incomplete line of {} bytes, which was moved to `cut/`, sha256 {}",
                 cut.bytes, cut.sha256
             )),
             Body::Truncated(place) => self.problem(
                 Some(line.record.seq),
                 format!(
-                    "the log once reached record {} (hash {}), which was gone at this start",
+                    "the log previously reached record {} (hash {}), which was missing at this start",
                     place.seq, place.hash
                 ),
             ),
@@ -316,7 +316,7 @@ impl<'a> Check<'a> {
     /// What only the whole log can tell.
     fn end(mut self, newest: u64) -> Report {
         if self.report.records == 0 && self.report.problems.is_empty() {
-            self.problem(None, "there is no log");
+            self.problem(None, "no audit log found");
         }
         self.front();
         self.erasures();
@@ -336,14 +336,14 @@ impl<'a> Check<'a> {
         if !said {
             self.problem(
                 Some(last.seq + 1),
-                "what stood before it is missing, and no record says why",
+                "the records before this one are missing, and no retention record accounts for them",
             );
         }
     }
 
     fn erasures(&mut self) {
         if self.overflow {
-            self.problem(None, "too many parts were erased to be checked");
+            self.problem(None, "too many redacted records to verify");
             return;
         }
         for (seq, segment, line) in std::mem::take(&mut self.erased) {
@@ -353,7 +353,7 @@ impl<'a> Check<'a> {
                     (self.segment, self.line) = (segment, line);
                     self.problem(
                         Some(seq),
-                        "its private part is gone, and no record says that it was erased",
+                        "the private part is missing, and no redaction record accounts for it",
                     );
                 }
             }
@@ -363,20 +363,20 @@ impl<'a> Check<'a> {
     fn tail(&mut self) {
         let last = self.report.head.map_or(0, |head| head.seq);
         match self.head.take() {
-            None => self.problem(None, "the file `head` is missing or was changed"),
+            None => self.problem(None, "the file `head` is missing or was modified"),
             Some(head) if !head.is_signed_by(self.key) => {
-                self.problem(Some(head.seq), "the file `head` is not signed by this key");
+                self.problem(Some(head.seq), "the file `head` is not signed with this key");
             }
             Some(head) if head.seq > last => {
                 self.problem(
                     Some(head.seq),
-                    format!("the log is cut: it once reached record {}", head.seq),
+                    format!("the log is truncated: it previously reached record {}", head.seq),
                 );
             }
             Some(head) if !self.head_found => {
                 self.problem(
                     Some(head.seq),
-                    "the record that the file `head` names is not where it was",
+                    "the record named in the file `head` is not at its recorded position",
                 );
             }
             Some(_) => {}

@@ -154,7 +154,7 @@ impl Asked {
 }
 
 fn too_long() -> TierError {
-    let message = "the request is too long for the sandbox's agent".to_owned();
+    let message = "the request is too large for the sandbox agent".to_owned();
     let why = Refusal::Invalid;
     TierError::Refused { why, message }
 }

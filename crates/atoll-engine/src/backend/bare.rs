@@ -29,7 +29,7 @@ pub(crate) struct BareSandbox {
 }
 
 /// Why a file came without its descriptor.
-const NO_DESCRIPTOR: &str = "there are too few file descriptors for it (`ulimit -n`)";
+const NO_DESCRIPTOR: &str = "out of file descriptors; raise the limit (`ulimit -n`)";
 
 /// What all processes of a sandbox use.
 #[derive(Clone, Copy, Debug)]

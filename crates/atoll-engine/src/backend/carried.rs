@@ -23,7 +23,7 @@ impl Carried {
             return Ok(fd);
         }
         if size > most {
-            let message = format!("a file of {size} bytes, where {most} bytes of files fit");
+            let message = format!("the file is too large: {size} bytes, and the sandbox's disk limit is {most} bytes");
             let why = Refusal::Failed;
             return Err(TierError::Refused { why, message });
         }

@@ -163,7 +163,7 @@ impl Context {
                 happened if done(&happened) => return Ok(()),
                 Happened::Said(FromKernel::Failed { step, errno }) => {
                     let words = Errno::from_raw_os_error(errno);
-                    let failed = TierError::Context(format!("step {step} of the lock-down failed: {words}"));
+                    let failed = TierError::Context(format!("lockdown step {step} failed: {words}"));
                     return Err(walls::of_step(step, errno).map_or(failed, TierError::from));
                 }
                 Happened::Gone => {
@@ -181,7 +181,7 @@ impl Context {
         loop {
             match self.next().await {
                 Happened::Said(FromKernel::Warmed) => return Ok(()),
-                Happened::Gone => return Err(TierError::Context("it ended while warming up".into())),
+                Happened::Gone => return Err(TierError::Context("the interpreter exited during warm-up".into())),
                 _ => {}
             }
         }
@@ -193,7 +193,11 @@ impl Context {
         loop {
             match self.next().await {
                 Happened::Status(_) => return Ok(()),
-                Happened::Gone => return Err(TierError::Context("it ended while it was renewed".into())),
+                Happened::Gone => {
+                    return Err(TierError::Context(
+                        "the interpreter exited while it was reseeded".into(),
+                    ));
+                }
                 _ => {}
             }
         }
@@ -201,8 +205,8 @@ impl Context {
 
     /// Makes a directory the current one, before any user code.
     pub(crate) async fn enter(&mut self, dir: &str) -> Result<(), TierError> {
-        let literal =
-            serde_json::to_string(dir).map_err(|_| TierError::Context("the directory cannot be sent".into()))?;
+        let literal = serde_json::to_string(dir)
+            .map_err(|_| TierError::Context("the directory name cannot be encoded".into()))?;
         self.warm(&format!("import os\nos.chdir({literal})")).await
     }
 
@@ -334,8 +338,8 @@ impl Context {
     }
 
     async fn send(&self, message: &ToKernel<'_>) -> Result<(), TierError> {
-        let body = serde_json::to_vec(message).map_err(|_| TierError::Context("the code cannot be sent".into()))?;
-        let frame = encode(&body).ok_or_else(|| TierError::Context("the code is too long".into()))?;
+        let body = serde_json::to_vec(message).map_err(|_| TierError::Context("the code cannot be encoded".into()))?;
+        let frame = encode(&body).ok_or_else(|| TierError::Context("the code is too large".into()))?;
         self.write(&frame).await
     }
 
@@ -354,14 +358,14 @@ impl Context {
 }
 
 fn unwatched() -> TierError {
-    TierError::Context("its calls cannot be watched: the listener did not arrive (`ulimit -n`)".into())
+    TierError::Context("system calls cannot be monitored: no seccomp listener was received; check the limit on open files (`ulimit -n`)".into())
 }
 
 /// Why a context was not ready. A command that could not be locked down tells the wall by its exit code.
 fn not_ready((code, _): Exit, words: &str) -> TierError {
     match code.and_then(|code| walls::of_exit(code, words)) {
         Some(no_wall) => no_wall.into(),
-        None => TierError::Context(format!("it ended before it was ready: {words}")),
+        None => TierError::Context(format!("the interpreter exited before it was ready: {words}")),
     }
 }
 

@@ -9,33 +9,33 @@ use atoll_jail::channel::ChannelError;
 pub enum TierError {
     #[error("cannot start the jailer")]
     Start(#[source] std::io::Error),
-    #[error("the jailer has ended{0}")]
+    #[error("the jailer exited{0}")]
     Gone(String),
-    #[error("cannot talk to the jailer")]
+    #[error("cannot communicate with the jailer")]
     Channel(#[source] ChannelError),
-    #[error("this host cannot build the wall `{layer}`: {message}")]
+    #[error("isolation layer `{layer}` is not available on this host: {message}")]
     NoWall {
         layer: String,
         message: String,
         fix: String,
     },
-    #[error("the interpreter of the template did not start: {0}")]
+    #[error("the template's interpreter did not start: {0}")]
     Zygote(String),
-    #[error("the sandbox could not be made: {0}")]
+    #[error("failed to create the sandbox: {0}")]
     Sandbox(String),
-    #[error("the context could not be started: {0}")]
+    #[error("failed to start the context: {0}")]
     Context(String),
-    #[error("the sandbox could not take its inputs and limits: {0}")]
+    #[error("failed to apply inputs and limits to the sandbox: {0}")]
     Claim(String),
-    #[error("the agent of the sandbox does not answer")]
+    #[error("the sandbox agent does not respond")]
     Agent,
     #[error("the sandbox has ended")]
     Over,
-    #[error("a file of the sandbox could not be brought over")]
+    #[error("failed to transfer a file of the sandbox")]
     Carry(#[source] std::io::Error),
-    #[error("snapshots, forks and rollbacks are not in the tier `{0}`; the tiers `gvisor` and `microvm` have them")]
+    #[error("tier `{0}` does not support snapshots, forks and rollbacks; use tier `gvisor` or `microvm`")]
     NotInTier(Tier),
-    #[error("the sandbox was not saved: {0}")]
+    #[error("failed to save the sandbox: {0}")]
     NotSaved(String),
     /// What the agent inside was asked to do cannot be done; a result for whoever asked, not a fault.
     #[error("{message}")]

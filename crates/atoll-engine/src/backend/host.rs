@@ -28,7 +28,7 @@ pub fn look(settings: &TierSettings, tier: Tier) -> Result<(), TierError> {
         Tier::Wasm => Err(TierError::NoWall {
             layer: "wasm".to_owned(),
             message: WITHOUT_WASM.to_owned(),
-            fix: "build it with the feature `wasm`".to_owned(),
+            fix: "build Atoll with the cargo feature `wasm`".to_owned(),
         }),
         Tier::Jail | Tier::Auto => Ok(()),
         Tier::Container => oci::find(settings.runtime).map(drop),
@@ -51,4 +51,4 @@ pub fn tier_programs(settings: &TierSettings) -> BTreeMap<Tier, String> {
     container.into_iter().chain(gvisor).collect()
 }
 
-pub(super) const WITHOUT_WASM: &str = "this Atoll was built without it";
+pub(super) const WITHOUT_WASM: &str = "this build of Atoll does not include the wasm tier";

@@ -102,7 +102,7 @@ async fn renew(context: &mut Context) -> Result<(), TierError> {
     };
     tokio::time::timeout(RENEWED_WITHIN, renewed)
         .await
-        .map_err(|_| TierError::Context("a context of the snapshot does not answer".into()))?
+        .map_err(|_| TierError::Context("a context restored from the snapshot does not respond".into()))?
 }
 
 /// Has a keeper do something, with these files.

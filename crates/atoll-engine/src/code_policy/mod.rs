@@ -57,7 +57,7 @@ pub fn review(source: &str, language: Language, policy: &CodePolicy) -> Review {
     let size = source.len() as u64;
     if size > policy.limits.source_bytes {
         let mut report = Report::new("", language, policy);
-        let what = format!("{size} bytes, and {} are read", policy.limits.source_bytes);
+        let what = format!("{size} bytes, limit {} bytes", policy.limits.source_bytes);
         report.add(Rule::SourceTooLarge, 0, &what);
         return report.end(None);
     }

@@ -11,7 +11,7 @@ use atoll_core::Language;
 pub enum Needs {
     /// Python, with modules of its standard library that compute.
     Plain,
-    /// More than that, in words: "it imports pandas".
+    /// More than that, in words: "the code imports pandas".
     More(String),
 }
 
@@ -70,7 +70,7 @@ pub const PLAIN_MODULES: &[&str] = &[
 pub fn needs(source: &str, language: Language) -> Needs {
     match language {
         Language::Python => python::needs(source),
-        other => Needs::More(format!("it is {other}")),
+        other => Needs::More(format!("the language is {other}")),
     }
 }
 
@@ -100,21 +100,27 @@ mod tests {
 
     #[test]
     fn what_needs_more_says_what() {
-        assert_eq!(more("import pandas as pd"), "it imports pandas");
+        assert_eq!(more("import pandas as pd"), "the code imports pandas");
         assert_eq!(
             more("if x:\n    from matplotlib import pyplot"),
-            "it imports matplotlib"
+            "the code imports matplotlib"
         );
-        assert_eq!(more("import os\nos.getpid()"), "it imports os");
-        assert_eq!(more("from . import x"), "it imports beside itself");
-        assert_eq!(more("!ls"), "it has a shell command or a magic");
-        assert_eq!(more("%matplotlib inline\n1"), "it has a shell command or a magic");
-        assert_eq!(more("%%bash\nls"), "it has a shell command or a magic");
-        assert_eq!(more("__import__('os').getpid()"), "it uses __import__");
-        assert_eq!(more("exec('import os')"), "it uses exec");
-        assert_eq!(more("def f(:"), "it cannot be read");
-        assert_eq!(more("a\0b"), "it cannot be read");
-        assert_eq!(more(&"(".repeat(5000)), "it cannot be read");
-        assert_eq!(needs("ls", Language::Bash), Needs::More("it is bash".to_owned()));
+        assert_eq!(more("import os\nos.getpid()"), "the code imports os");
+        assert_eq!(more("from . import x"), "the code uses a relative import");
+        assert_eq!(more("!ls"), "the code contains a shell command or a magic");
+        assert_eq!(
+            more("%matplotlib inline\n1"),
+            "the code contains a shell command or a magic"
+        );
+        assert_eq!(more("%%bash\nls"), "the code contains a shell command or a magic");
+        assert_eq!(more("__import__('os').getpid()"), "the code uses __import__");
+        assert_eq!(more("exec('import os')"), "the code uses exec");
+        assert_eq!(more("def f(:"), "the code cannot be parsed");
+        assert_eq!(more("a\0b"), "the code cannot be parsed");
+        assert_eq!(more(&"(".repeat(5000)), "the code cannot be parsed");
+        assert_eq!(
+            needs("ls", Language::Bash),
+            Needs::More("the language is bash".to_owned())
+        );
     }
 }

@@ -33,89 +33,89 @@ macro_rules! rules {
 
 rules! {
     ImportModule = "import.module", Low,
-        "the module `{}` is not on the list of this policy",
-        "use a module of the list, or ask for a policy that has this one";
+        "the module `{}` is not on this policy's allowlist",
+        "use a module on the allowlist, or request a policy that allows this one";
     ImportRelative = "import.relative", Low,
-        "`{}` is imported from beside the code, where no package is",
-        "import by the full name";
+        "`{}` is a relative import, and the code is not part of a package",
+        "import the module by its absolute name";
     ImportStar = "import.star", Info,
-        "all names of `{}` are imported, so a reader cannot tell where a name comes from",
-        "import the names that are used";
+        "a star import of `{}` hides where each name comes from",
+        "import only the names that the code uses";
     ImportDynamic = "import.dynamic", Low,
-        "the module `{}` is imported by a call",
-        "write `import {}` at the top";
+        "the module `{}` is imported dynamically by a function call",
+        "write `import {}` at the top of the code";
     ImportHidden = "import.hidden", High,
-        "a module is imported whose name is put together or handed on: {}",
-        "write the import with the plain name";
+        "the name of an imported module is computed or passed indirectly: {}",
+        "write the import with a literal module name";
     ImportReach = "import.reach", High,
-        "`{}` reaches another module through one that is open",
-        "import the module itself";
+        "`{}` reaches another module through an imported one",
+        "import that module directly";
     BuiltinUse = "builtin.use", Medium,
-        "the builtin `{}` runs code or opens the interpreter's own tables",
-        "write the code itself, or use a dictionary of your own";
+        "the builtin `{}` runs code or exposes interpreter internals",
+        "write the code inline, or use your own dictionary";
     BuiltinGetattr = "builtin.getattr", Low,
-        "`{}` takes an attribute whose name is known only when the code runs",
-        "write the attribute, or choose from a dictionary of functions";
+        "`{}` accesses an attribute whose name is known only at run time",
+        "write the attribute name in the code, or look the function up in a dictionary";
     ObjectClimb = "object.climb", High,
-        "`{}` climbs from an object into the interpreter",
-        "use the object's own methods";
+        "`{}` reaches interpreter internals from an ordinary object",
+        "use the object's public methods";
     ObjectDunder = "object.dunder", Low,
-        "`{}` is an attribute of the language's own machinery",
-        "use the function that stands for it, such as `type()` or `len()`";
+        "`{}` is a special attribute that the language uses internally",
+        "use the matching built-in function, such as `type()` or `len()`";
     HiddenName = "hidden.name", High,
-        "a name is put together from pieces: {}",
-        "write the name as it is";
+        "a name is assembled at run time: {}",
+        "write the name literally";
     HiddenCode = "hidden.code", High,
-        "code is run that cannot be read here: {}",
-        "write the code as it is";
+        "the code runs other code that cannot be analyzed in advance: {}",
+        "write that code inline";
     HiddenLookalike = "hidden.lookalike", High,
-        "the name `{}` is written with letters that look like others",
-        "write names in one alphabet";
+        "the name `{}` contains characters that look like other letters",
+        "use letters of one alphabet in a name";
     HiddenBidi = "hidden.bidi", High,
-        "the text has a character that turns the direction of reading: {}",
-        "remove it, or write it as an escape";
+        "the source contains a bidirectional control character: {}",
+        "remove it, or write it as an escape sequence";
     HiddenCoding = "hidden.coding", High,
-        "the first lines ask for the encoding `{}`",
-        "write the code as UTF-8, without that line";
+        "the source declares the encoding `{}`",
+        "use UTF-8, and remove the declaration";
     ProcessShell = "process.shell", Medium,
         "`{}` starts another program",
-        "do it in the language itself; `os.listdir`, `pathlib` and `shutil` need no shell";
+        "use the language's own functions; `os.listdir`, `pathlib` and `shutil` need no shell";
     ProcessControl = "process.control", Medium,
-        "`{}` makes, steers or ends processes",
-        "let the code run in one process; threads are fine";
+        "`{}` creates, controls or terminates processes",
+        "run in a single process; threads are allowed";
     ProcessScript = "process.script", Low,
-        "a shell script starts programs, which no list of modules holds",
+        "a shell script can start any program, and module allowlists do not apply to it",
         "write it in Python";
     NetworkUse = "network.use", Medium,
-        "`{}` talks to the network",
-        "give the data as an input file; it is then below /data/input";
+        "`{}` uses the network",
+        "pass the data as an input file; inputs appear in /data/input";
     PackageInstall = "package.install", Medium,
         "`{}` installs packages",
-        "use what the template has, or a template that has the package";
+        "use the template's packages, or a template that includes this package";
     DataUnpickle = "data.unpickle", Medium,
-        "`{}` reads a format that can run code while it is read",
+        "`{}` reads a format that can execute code while it is loaded",
         "use CSV, Parquet or JSON";
     FileWrite = "file.write", Medium,
-        "`{}` writes outside of the allowed places",
-        "write to /data/output, which comes back, or to /tmp";
+        "`{}` writes outside the allowed directories",
+        "write to /data/output, which is returned with the result, or to /tmp";
     FileDelete = "file.delete", Medium,
-        "`{}` removes or renames outside of the allowed places",
-        "leave files alone that the code did not make";
+        "`{}` deletes or renames files outside the allowed directories",
+        "delete or rename only files that the code created";
     LoopEndless = "loop.endless", Low,
-        "the loop `{}` has no way out",
-        "add a `break`, a condition or a number of rounds";
+        "the loop `{}` has no exit",
+        "add a `break`, a condition or an iteration limit";
     LiteralLarge = "literal.large", Low,
-        "a literal is very large: {}",
-        "give the data as an input file";
+        "a literal or constant expression is too large: {}",
+        "pass the data as an input file";
     SourceTooLarge = "source.too_large", High,
-        "the code is too long to be looked at: {}",
-        "give data as an input file, and cut the code into pieces";
+        "the code is too large to analyze: {}",
+        "pass data as input files, and split the code into smaller parts";
     SourceTooDeep = "source.too_deep", High,
-        "the code is nested too deep to be looked at: {}",
-        "use names for parts of the expression";
+        "the code is too deeply nested or complex to analyze: {}",
+        "assign parts of the expression to variables";
     SourceUnreadable = "source.unreadable", Medium,
-        "the code cannot be read here: {}",
-        "mend the syntax";
+        "the code cannot be parsed: {}",
+        "fix the syntax";
 }
 
 impl Rule {

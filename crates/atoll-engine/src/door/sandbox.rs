@@ -477,8 +477,8 @@ impl Sandbox {
         };
         let told = |saved: &Result<Arc<Snapshot>, EngineError>| Closing {
             reason: Some(match saved {
-                Ok(saved) => format!("on disk: {}", saved.sha256),
-                Err(why) => format!("in memory: {why}"),
+                Ok(saved) => format!("saved to disk: {}", saved.sha256),
+                Err(why) => format!("kept in memory: {why}"),
             }),
             ..Closing::of(Ending::Ok)
         };

@@ -155,15 +155,16 @@ impl Refusal {
     /// Somebody was asked and has said no.
     pub fn denied(mut self, reason: Option<String>) -> Self {
         let instead = match reason {
-            Some(reason) => format!("it was denied: {reason}"),
-            None => "it was denied, and no reason was given".to_owned(),
+            Some(reason) => format!("an approver denied the request: {reason}"),
+            None => "an approver denied the request without giving a reason".to_owned(),
         };
         self.say("ApprovalDenied", Outcome::ApprovalDenied, instead);
         self
     }
 
     fn expired(mut self) -> Self {
-        let instead = "nobody has answered in time; ask again, or write it without what the rule is about";
+        let instead =
+            "no approver answered in time; submit it again, or rewrite the code so that the rule does not apply";
         self.say("ApprovalExpired", Outcome::ApprovalExpired, instead.to_owned());
         self
     }
@@ -171,7 +172,7 @@ impl Refusal {
     /// Who is to say yes must see what runs, and nobody is shown a secret. So a secret cannot hide code.
     fn unseen(self, secret: &str) -> Self {
         let why = format!(
-            "nobody can be asked: it has the value of the secret `{secret}` in it; read that from the environment instead"
+            "approval is not possible: the code contains the value of the secret `{secret}`; read it from the environment"
         );
         self.with_nobody(Some(why))
     }

@@ -107,15 +107,15 @@ fn no_console(what: &str, policy: &Policy, verdict: Verdict) -> Refusal {
         error: CodeError {
             name: "PolicyDenied".to_owned(),
             value: format!(
-                "{what} runs what comes later, which cannot be read before it runs (policy {}, rule {rule})",
+                "{what} runs input that arrives later and cannot be checked in advance (policy {}, rule {rule})",
                 policy.name
             ),
             traceback: Vec::new(),
         },
         hint: Some(Hint {
-            refused: format!("to start {what}"),
+            refused: format!("starting {what}"),
             rule: format!("policy {}: {rule} = {verdict}", policy.name),
-            instead: "run commands one by one, each with its whole text".to_owned(),
+            instead: "run commands one at a time, each with its complete text".to_owned(),
         }),
     }
 }

@@ -160,7 +160,7 @@ fn longest(most: ListBound) -> usize {
 fn open_file(path: String, fd: OwnedFd) -> Result<OpenFile, EngineError> {
     let stat = rustix::fs::fstat(&fd).map_err(|errno| TierError::Start(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        let message = format!("`{path}` is not a plain file");
+        let message = format!("`{path}` is not a regular file");
         let why = Refusal::NotAFile;
         return Err(TierError::Refused { why, message }.into());
     }

@@ -31,45 +31,45 @@ pub struct Policy {
 
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    #[error("there is no policy `{0}`; shipped are open, standard, guarded and strict, others are files")]
+    #[error("unknown policy `{0}`; use open, standard, guarded, strict or the path of a policy file")]
     Unknown(String),
-    #[error("policy file `{path}` cannot be read")]
+    #[error("cannot read policy file `{path}`")]
     Read {
         path: String,
         #[source]
         error: std::io::Error,
     },
-    #[error("policy file `{0}` is longer than 1 MiB")]
+    #[error("policy file `{0}` exceeds 1 MiB")]
     TooLong(String),
-    #[error("policy `{path}` is not valid")]
+    #[error("policy `{path}` is invalid")]
     In {
         path: String,
         #[source]
         error: Box<PolicyError>,
     },
-    #[error("it cannot be read as a policy: {0}")]
+    #[error("cannot parse the policy: {0}")]
     Text(Box<toml::de::Error>),
-    #[error("it cannot be read as a policy: {0}")]
+    #[error("cannot parse the policy: {0}")]
     Object(String),
-    #[error("it is longer than {0} bytes")]
+    #[error("the policy exceeds {0} bytes")]
     TooMuch(usize),
-    #[error("it inherits itself, by way of `{0}`")]
+    #[error("circular inheritance through `{0}`")]
     Cycle(String),
-    #[error("it inherits too far: more than {0} files")]
+    #[error("the inheritance chain exceeds {0} files")]
     TooFar(usize),
-    #[error("there is no rule and no group of rules `{0}`; `atoll policy show standard` lists them")]
+    #[error("unknown rule or rule group `{0}`; run `atoll policy show standard` for a list")]
     Rule(String),
-    #[error("`modules` is for python and javascript, not for `{0}`")]
+    #[error("`modules` supports python and javascript, not `{0}`")]
     Language(String),
-    #[error("`write` takes absolute directories without `..`, not `{0}`")]
+    #[error("`write` must list absolute paths without `..`, found `{0}`")]
     Place(String),
-    #[error("`limits.{name}` is out of range: asked {asked}, allowed 1 to {most}")]
+    #[error("`limits.{name}` is out of range: found {asked}, allowed 1 to {most}")]
     Limit { name: &'static str, asked: u64, most: u64 },
-    #[error("it inherits nothing and has no `code.default`, so rules are left without a verdict")]
+    #[error("`code.default` is required in a policy that does not inherit from another one")]
     NoDefault,
-    #[error("a floor is one of wasm, jail, container, gvisor, microvm, not auto")]
+    #[error("a tier floor must be wasm, jail, container, gvisor or microvm; auto is not allowed")]
     Floor,
-    #[error("`egress.allow` names `{0}`, and a sandbox has no network yet; leave it empty")]
+    #[error("`egress.allow` lists `{0}`, but network access is not supported yet; leave it empty")]
     Network(String),
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn refusal_in(
 ) -> Option<Refusal> {
     let floor = floor?;
     if tier < floor.tier {
-        let instead = format!("make a sandbox in the tier {}, or with auto", floor.tier);
+        let instead = format!("create a sandbox with tier {} or auto", floor.tier);
         return Some(instead_of(
             NoTier::BelowFloor { asked: tier, floor }.refusal()?,
             instead,
@@ -33,7 +33,7 @@ pub(crate) fn refusal_in(
 /// A guest in software has the name of a wall and is none.
 fn in_software(floor: Floor, why: &str) -> Option<Refusal> {
     let because = format!(
-        "its guests run in software here, which is no wall ({why}), and {}",
+        "guests run under software emulation on this host, which is not an isolation boundary ({why}), and {}",
         floor.because
     );
     let asked = Tier::Microvm;
@@ -42,7 +42,8 @@ fn in_software(floor: Floor, why: &str) -> Option<Refusal> {
         floor: Floor { because, ..floor },
     }
     .refusal()?;
-    let instead = "use the tier gvisor if the floor allows it, or a host whose processor runs guests".to_owned();
+    let instead =
+        "use tier gvisor if the policy allows it, or a host with working hardware virtualization (KVM)".to_owned();
     Some(instead_of(refusal, instead))
 }
 
@@ -108,13 +109,13 @@ impl Judged {
             outcome: Outcome::Denied,
             error: CodeError {
                 name: "PolicyDenied".to_owned(),
-                value: format!("this sandbox has {what}, which {rule} keeps from code"),
+                value: format!("this sandbox provides {what}, which {rule} does not allow"),
                 traceback: Vec::new(),
             },
             hint: Some(Hint {
-                refused: "to run the code in this sandbox".to_owned(),
+                refused: "running the code in this sandbox".to_owned(),
                 rule,
-                instead: "make a sandbox with this policy".to_owned(),
+                instead: "create a sandbox with this policy".to_owned(),
             }),
         });
     }
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(refusal.error.name, "PolicyDenied");
         let hint = refusal.hint.unwrap();
         assert!(
-            hint.rule.ends_with("of policy inline demands at least gvisor"),
+            hint.rule.ends_with("of policy inline requires at least gvisor"),
             "{hint:?}"
         );
         let own = policy(&json!({"floor": "jail"}));
@@ -246,7 +247,7 @@ mod tests {
         };
         for floor in [Tier::Container, Tier::Gvisor, Tier::Microvm] {
             let refusal = refused(floor, Some("no cr3")).unwrap();
-            assert!(refusal.error.value.contains("in software"), "{refusal:?}");
+            assert!(refusal.error.value.contains("software emulation"), "{refusal:?}");
             assert_eq!(refused(floor, None), None);
         }
         assert_eq!(refused(Tier::Jail, Some("no cr3")), None);

@@ -17,7 +17,7 @@ fn facts<'a>(asked: Option<Tier>, needs: &'a Needs, missing: &'a BTreeMap<Tier, 
 }
 
 fn pandas() -> Needs {
-    Needs::More("it imports pandas".to_owned())
+    Needs::More("the code imports pandas".to_owned())
 }
 
 fn at_least(tier: Tier) -> Option<Floor> {
@@ -29,10 +29,10 @@ fn at_least(tier: Tier) -> Option<Floor> {
 fn auto_takes_the_cheapest_that_can_run_the_code() {
     let plain = choose(&facts(Some(Tier::Auto), &Needs::Plain, &NOTHING)).unwrap();
     assert_eq!((plain.tier, plain.next), (Tier::Wasm, Some(Tier::Jail)));
-    assert_eq!(plain.reason, "it is plain Python");
+    assert_eq!(plain.reason, "the code is plain Python");
     let more = choose(&facts(Some(Tier::Auto), &pandas(), &NOTHING)).unwrap();
     assert_eq!((more.tier, more.next), (Tier::Jail, None));
-    assert_eq!(more.reason, "it imports pandas");
+    assert_eq!(more.reason, "the code imports pandas");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_floor_raises_and_a_missing_tier_never_lowers() {
     };
     let chosen = choose(&gvisor).unwrap();
     assert_eq!((chosen.tier, chosen.next), (Tier::Gvisor, None));
-    assert_eq!(chosen.reason, "policy p demands at least gvisor");
+    assert_eq!(chosen.reason, "policy p requires at least gvisor");
     let missing = BTreeMap::from([(Tier::Gvisor, "no runsc".to_owned())]);
     let stronger = Facts {
         missing: &missing,
@@ -52,7 +52,9 @@ fn a_floor_raises_and_a_missing_tier_never_lowers() {
     let chosen = choose(&stronger).unwrap();
     assert_eq!(chosen.tier, Tier::Microvm);
     assert!(
-        chosen.reason.ends_with("gvisor cannot be built here: no runsc"),
+        chosen
+            .reason
+            .ends_with("gvisor is not available on this host: no runsc"),
         "{}",
         chosen.reason
     );
@@ -96,9 +98,9 @@ fn a_tier_below_the_floor_is_denied_with_what_to_ask_for() {
     assert_eq!(refusal.outcome, Outcome::Denied);
     assert_eq!(
         refusal.error.value,
-        "tier jail is not allowed: policy p demands at least gvisor"
+        "tier jail is not allowed: policy p requires at least gvisor"
     );
-    assert_eq!(refusal.hint.unwrap().instead, "ask for the tier gvisor, or for auto");
+    assert_eq!(refusal.hint.unwrap().instead, "request tier gvisor or auto");
     let above = Facts {
         asked: Some(Tier::Microvm),
         ..below
@@ -188,7 +190,10 @@ fn a_guest_in_software_is_for_who_names_it_and_for_nobody_who_demands_a_wall() {
         let NoTier::Missing { tier, why } = refused else {
             panic!("{refused:?}");
         };
-        assert!(tier == Tier::Microvm && why.contains("no wall"), "{why}");
+        assert!(
+            tier == Tier::Microvm && why.contains("not an isolation boundary"),
+            "{why}"
+        );
         assert_eq!(missing_for(floor.as_ref(), &NOTHING, || None), NOTHING);
     }
     let below = at_least(Tier::Jail);

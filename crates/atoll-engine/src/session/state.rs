@@ -24,9 +24,9 @@ pub enum Act {
 pub enum Refused {
     #[error("the sandbox is paused; resume it first")]
     IsPaused,
-    #[error("the sandbox is running already")]
+    #[error("the sandbox is already running")]
     IsRunning,
-    #[error("the sandbox is paused already")]
+    #[error("the sandbox is already paused")]
     PausedAlready,
     #[error("the sandbox has just been paused to disk; try again")]
     JustPaused,

@@ -24,33 +24,35 @@ pub const MOST_BYTES: u64 = 20 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("a tenant keeps at most {MOST} snapshots; remove one first")]
+    #[error("snapshot limit reached ({MOST} per tenant); delete a snapshot first")]
     TooMany,
-    #[error("a tenant's snapshots take at most 20 GiB together; remove one first")]
+    #[error("snapshot storage limit reached (20 GiB per tenant); delete a snapshot first")]
     TooLarge,
-    #[error("the snapshot `{0}` is damaged: its bytes are not those that were saved; remove it")]
+    #[error("snapshot `{0}` is damaged: its digest does not match; delete it")]
     Damaged(SnapshotId),
     #[error(
-        "the snapshot `{0}` was made with another build of Atoll, another template or another release of its runtime; it cannot be used any more"
+        "snapshot `{0}` was created with another build of Atoll, another template or another runtime release; it can no longer be used"
     )]
     OtherBuild(SnapshotId),
-    #[error("the sandbox has been given secrets, which are never written to disk; save a sandbox without them")]
+    #[error("the sandbox has secrets, which are never written to disk; only a sandbox without secrets can be saved")]
     HasSecrets,
-    #[error("the sandbox was made with inputs, which belong to this host; save a sandbox whose files were uploaded")]
+    #[error(
+        "the sandbox was created with inputs, which stay on this host; upload the files to a sandbox without inputs instead"
+    )]
     HasInputs,
-    #[error("something runs in the sandbox, or waits for it")]
+    #[error("the sandbox is busy: an execution is running or queued")]
     Busy,
     #[error(
-        "what was saved of the paused sandbox `{0}` is damaged: its bytes are not those that were saved; it can only be ended"
+        "the saved state of paused sandbox `{0}` is damaged: its digest does not match; the sandbox can only be deleted"
     )]
     PausedDamaged(SandboxId),
     #[error(
-        "the sandbox `{0}` was paused with another build of Atoll, another template or another release of its runtime; it can only be ended"
+        "sandbox `{0}` was paused with another build of Atoll, another template or another runtime release; it can only be deleted"
     )]
     PausedOtherBuild(SandboxId),
-    #[error("the snapshot `{0}` is of another sandbox; make a new sandbox from it")]
+    #[error("snapshot `{0}` belongs to another sandbox; create a new sandbox from it instead")]
     OfAnother(SnapshotId),
-    #[error("the snapshot cannot be read or written")]
+    #[error("cannot read or write the snapshot")]
     Io(#[from] std::io::Error),
 }
 

@@ -20,27 +20,27 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("cannot make a copy of the interpreter")]
+    #[error("cannot copy the Python interpreter")]
     Relocate {
         #[source]
         source: RelocateError,
     },
-    #[error("cannot make the environment")]
+    #[error("cannot create the virtual environment")]
     Venv {
         #[source]
         source: VenvError,
     },
-    #[error("cannot get the packages")]
+    #[error("cannot install the packages")]
     Install {
         #[source]
         source: InstallError,
     },
-    #[error("cannot compile the packages")]
+    #[error("cannot compile the packages to bytecode")]
     Compile {
         #[source]
         source: CompileError,
     },
-    #[error("the packages do not work")]
+    #[error("the installed packages failed the import check")]
     Verify {
         #[source]
         source: VerifyError,
@@ -50,17 +50,17 @@ pub enum BuildError {
         #[source]
         source: FontsError,
     },
-    #[error("cannot open the files to sandboxes")]
+    #[error("cannot make the files readable in sandboxes")]
     Open {
         #[source]
         source: TreeError,
     },
-    #[error("cannot compute the digest")]
+    #[error("cannot compute the template digest")]
     Digest {
         #[source]
         source: DigestError,
     },
-    #[error("cannot describe the template")]
+    #[error("cannot create the template manifest")]
     Describe {
         #[source]
         source: ManifestError,
@@ -83,7 +83,7 @@ impl BuildError {
             BuildError::Relocate { .. }
             | BuildError::Verify {
                 source: VerifyError::Foreign { .. },
-            } => Some("set ATOLL_PYTHON to another Python, for example one below /usr"),
+            } => Some("set ATOLL_PYTHON to another Python interpreter, for example one under /usr"),
             BuildError::Venv { .. }
             | BuildError::Compile { .. }
             | BuildError::Verify { .. }
@@ -122,7 +122,7 @@ pub(super) fn build(
     compile::compile(workspace, layout.python(workspace.scratch()), &meter)
         .map_err(|source| BuildError::Compile { source })?;
     // 4. Proof that the packages work.
-    let meter = phase("trying imports", 800, 900);
+    let meter = phase("checking imports", 800, 900);
     verify::verify(workspace, &layout, &recipe.imports, &recipe.env, &meter)
         .map_err(|source| BuildError::Verify { source })?;
     // 5. What every new home would otherwise make for itself.

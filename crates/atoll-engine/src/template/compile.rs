@@ -11,12 +11,12 @@ use std::process::Command;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    #[error("cannot count the sources")]
+    #[error("cannot list the Python source files")]
     Count {
         #[source]
         source: TreeError,
     },
-    #[error("cannot compile the sources")]
+    #[error("`compileall` did not succeed")]
     Compile {
         #[source]
         source: ToolError,

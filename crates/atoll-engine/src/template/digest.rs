@@ -15,17 +15,17 @@ const THREADS: usize = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
-    #[error("cannot list the tree")]
+    #[error("cannot list the template files")]
     List {
         #[source]
         source: TreeError,
     },
-    #[error("cannot read a file of the tree")]
+    #[error("cannot read a template file")]
     Read {
         #[source]
         source: std::io::Error,
     },
-    #[error("a thread that reads files stopped")]
+    #[error("a file reader thread panicked")]
     Thread,
 }
 

@@ -12,9 +12,9 @@ const DT_RUNPATH: u64 = 29;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ElfError {
-    #[error("it is damaged or of an unknown kind")]
+    #[error("damaged or unsupported ELF file")]
     Malformed,
-    #[error("its library path `{old}` has no room for `{new}`")]
+    #[error("its library path `{old}` is too short to be replaced with `{new}`")]
     NoRoom { old: String, new: String },
 }
 

@@ -16,7 +16,7 @@ pub enum TemplateError {
         #[source]
         source: RecipeError,
     },
-    #[error("cannot find a Python for template `{name}`")]
+    #[error("cannot find a Python interpreter for template `{name}`")]
     Search {
         name: String,
         #[source]
@@ -28,13 +28,13 @@ pub enum TemplateError {
         #[source]
         source: BuildError,
     },
-    #[error("cannot make template `{name}` of this image")]
+    #[error("cannot build template `{name}` from the image")]
     Image {
         name: String,
         #[source]
         source: Box<ImageError>,
     },
-    #[error("template `{name}` was built from {source_name} by another version of atoll")]
+    #[error("template `{name}`, built from {source_name}, was built by another version of Atoll and must be rebuilt")]
     OldImage { name: String, source_name: String },
     #[error("cannot store template `{name}`")]
     Store {
@@ -48,7 +48,7 @@ pub enum TemplateError {
         #[source]
         source: ManifestError,
     },
-    #[error("cannot prepare the kernel for template `{name}`")]
+    #[error("cannot prepare the interpreter kernel for template `{name}`")]
     Kernel {
         name: String,
         #[source]
@@ -56,7 +56,7 @@ pub enum TemplateError {
     },
     #[error("template `{name}` is being built by another process")]
     Busy { name: String },
-    #[error("template `{name}` is used by a running atoll")]
+    #[error("template `{name}` is in use by a running Atoll process")]
     InUse { name: String },
     #[error("cannot build template `{name}`")]
     Room {
@@ -64,9 +64,9 @@ pub enum TemplateError {
         #[source]
         source: RoomError,
     },
-    #[error("the build of template `{name}` was interrupted, and nothing is left of it")]
+    #[error("the build of template `{name}` was interrupted; its partial files were removed")]
     Stopped { name: String },
-    #[error("template `{name}` was built but cannot be opened")]
+    #[error("template `{name}` was built but cannot be opened; it may have been removed meanwhile")]
     Vanished { name: String },
     #[error("cannot list the templates")]
     List {
@@ -103,9 +103,9 @@ impl TemplateError {
             TemplateError::Build { source, .. } => source.hint(),
             TemplateError::Room { source, .. } => source.hint(),
             TemplateError::Image { source, .. } => source.hint(),
-            TemplateError::OldImage { .. } => Some("build it again: atoll template build NAME --from SOURCE"),
-            TemplateError::Busy { .. } => Some("wait until that build is done"),
-            TemplateError::InUse { .. } => Some("end that atoll first"),
+            TemplateError::OldImage { .. } => Some("rebuild it: atoll template build NAME --from SOURCE"),
+            TemplateError::Busy { .. } => Some("wait for that build to finish, then retry"),
+            TemplateError::InUse { .. } => Some("stop that process, then retry"),
             TemplateError::Recipe { .. }
             | TemplateError::Store { .. }
             | TemplateError::Refresh { .. }
@@ -148,7 +148,7 @@ mod tests {
         let text = atoll_jail::chain(&TemplateError::Recipe { source });
         assert_eq!(
             text,
-            "cannot use this template: there is no template `y`; known are a, b"
+            "cannot use this template: unknown template `y`; known templates: a, b"
         );
     }
 }

@@ -21,24 +21,24 @@ import matplotlib.font_manager
 
 #[derive(Debug, thiserror::Error)]
 pub enum FontsError {
-    #[error("cannot make the list of fonts")]
+    #[error("cannot generate the font list")]
     Make {
         #[source]
         source: ToolError,
     },
-    #[error("cannot find the list of fonts that matplotlib made")]
+    #[error("matplotlib did not write a font list")]
     Missing,
-    #[error("cannot move the list of fonts")]
+    #[error("cannot move the font list")]
     Move {
         #[source]
         source: std::io::Error,
     },
-    #[error("the list of fonts is of an unknown kind")]
+    #[error("the font list has an unknown format")]
     Unknown {
         #[source]
         source: Option<serde_json::Error>,
     },
-    #[error("the recipe names a font that no package brings: `{path}`")]
+    #[error("the recipe lists a font that no installed package contains: `{path}`")]
     NoFont { path: PathBuf },
 }
 

@@ -13,14 +13,14 @@ use std::process::Command;
 
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    #[error("neither `uv` nor a Python with `pip` was found to install packages with")]
+    #[error("no package installer found; either `uv` or a Python with `pip` is required")]
     NoInstaller,
-    #[error("cannot write the lock for the installer")]
+    #[error("cannot write the lock file for the installer")]
     WriteLock {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot install the packages")]
+    #[error("the installer failed")]
     Install {
         #[source]
         source: ToolError,
@@ -30,7 +30,7 @@ pub enum InstallError {
 impl InstallError {
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
-            InstallError::NoInstaller => Some("install one: apt-get install python3-pip"),
+            InstallError::NoInstaller => Some("install pip: apt-get install python3-pip"),
             InstallError::WriteLock { .. } => None,
             InstallError::Install { source } => source.hint(),
         }

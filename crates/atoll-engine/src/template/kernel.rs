@@ -31,22 +31,22 @@ pub(crate) const NODE_KERNEL: &str = "/opt/atoll/kernel/atoll_node/kernel.cjs";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    #[error("cannot write the kernel's files")]
+    #[error("cannot write the kernel files")]
     Write {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot lock the kernel's directory")]
+    #[error("cannot lock the kernel directory")]
     Lock {
         #[source]
         source: rustix::io::Errno,
     },
-    #[error("cannot compile the kernel")]
+    #[error("cannot compile the kernel to bytecode")]
     Compile {
         #[source]
         source: ToolError,
     },
-    #[error("cannot finish the kernel's directory")]
+    #[error("cannot finalize the kernel directory")]
     Finish {
         #[source]
         source: TreeError,

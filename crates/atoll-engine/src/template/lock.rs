@@ -4,7 +4,7 @@
 use super::version::Version;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a condition of the lock is not understood: `{condition}`")]
+#[error("unsupported environment marker in the lock file: `{condition}`")]
 pub struct LockError {
     condition: String,
 }

@@ -19,17 +19,17 @@ const NAME: &str = "manifest.json";
 
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    #[error("cannot write the manifest")]
+    #[error("cannot write the manifest file")]
     Write {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot put the manifest into words")]
+    #[error("cannot serialize the manifest")]
     Encode {
         #[source]
         source: serde_json::Error,
     },
-    #[error("cannot look at the interpreter")]
+    #[error("cannot inspect the interpreter")]
     Look {
         #[source]
         source: std::io::Error,
@@ -171,7 +171,7 @@ impl Manifest {
         Self {
             generation: GENERATION,
             name: name.to_owned(),
-            description: format!("The image {}.", image.source),
+            description: format!("Built from the image {}.", image.source),
             recipe: String::new(),
             digest: built.digest.digest,
             size_bytes: built.digest.size_bytes,

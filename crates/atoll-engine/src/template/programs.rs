@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a template lacks, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{who} runs no `{language}`: {reason}")]
+#[error("{who} does not support `{language}`: {reason}")]
 pub struct NoProgram {
     pub who: &'static str,
     pub language: Language,
@@ -61,8 +61,8 @@ impl Programs {
     /// The program that contexts of a language are started with, as seen inside. A program of the host is not looked for.
     pub fn of(&self, language: Language) -> Result<&str, NoProgram> {
         let who = match self.0 {
-            Of::Host { .. } | Of::Image { .. } => "the image of this template",
-            Of::Wasm => "the tier wasm",
+            Of::Host { .. } | Of::Image { .. } => "this template",
+            Of::Wasm => "tier `wasm`",
         };
         let lacks = |reason: &str| NoProgram {
             who,
@@ -70,9 +70,9 @@ impl Programs {
             reason: reason.to_owned(),
         };
         match (&self.0, language) {
-            (_, Language::R) => Err(lacks("it is planned, not there yet")),
+            (_, Language::R) => Err(lacks("R is planned but not available yet")),
             (Of::Wasm, Language::Python) => Ok("python"),
-            (Of::Wasm, _) => Err(lacks("it has Python only; use the tier jail or above")),
+            (Of::Wasm, _) => Err(lacks("it runs Python only; use tier `jail` or above")),
             (Of::Host { interpreter }, Language::Python) => Ok(interpreter),
             (Of::Host { .. }, Language::Bash) => Ok(BASH),
             (Of::Host { .. }, Language::Javascript | Language::Typescript) => Ok(NODE),
@@ -80,13 +80,14 @@ impl Programs {
                 None => Ok(interpreter),
                 Some(reason) => Err(lacks(reason)),
             },
-            (Of::Image { image, .. }, Language::Bash) => {
-                image.bash.as_deref().ok_or_else(|| lacks("it has no `/bin/bash`"))
-            }
+            (Of::Image { image, .. }, Language::Bash) => image
+                .bash
+                .as_deref()
+                .ok_or_else(|| lacks("the image has no `/bin/bash`")),
             (Of::Image { image, .. }, Language::Javascript | Language::Typescript) => image
                 .node
                 .as_deref()
-                .ok_or_else(|| lacks("it has no `node` on its path")),
+                .ok_or_else(|| lacks("the image has no `node` on its PATH")),
         }
     }
 }
@@ -101,14 +102,14 @@ mod tests {
         assert_eq!(programs.of(Language::Python), Ok("python"));
         for language in [Language::Bash, Language::Javascript, Language::Typescript] {
             let text = programs.of(language).unwrap_err().to_string();
-            assert!(text.contains("the tier wasm") && text.contains("jail"), "{text}");
+            assert!(text.contains("tier `wasm`") && text.contains("jail"), "{text}");
         }
     }
 
     #[test]
     fn an_image_has_what_it_has_and_says_what_it_lacks() {
         let image = ImagePrograms {
-            no_python: Some("it has no `python3` on its path".into()),
+            no_python: Some("the image has no `python3` on its PATH".into()),
             bash: Some("/usr/bin/bash".into()),
             node: None,
         };

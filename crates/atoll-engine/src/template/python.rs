@@ -71,12 +71,12 @@ impl Interpreter {
             return Some(format!("is {}, not CPython", self.implementation));
         }
         if self.free_threaded {
-            return Some("is a free-threaded build".to_owned());
+            return Some("is a free-threaded build, which is not supported".to_owned());
         }
         if self.bits != 64 {
             return Some(format!("is a {}-bit build", self.bits));
         }
-        let lacks = || format!("lacks the modules {}", self.missing.join(", "));
+        let lacks = || format!("is missing the modules {}", self.missing.join(", "));
         (!self.missing.is_empty()).then(lacks)
     }
 }

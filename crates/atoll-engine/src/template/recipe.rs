@@ -51,23 +51,23 @@ static SHIPPED: [Shipped; 2] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    #[error("there is no template `{}`; known are {known}", name.escape_debug())]
+    #[error("unknown template `{}`; known templates: {known}", name.escape_debug())]
     Unknown { name: String, known: String },
-    #[error("`{path}` uses a name that atoll ships itself")]
+    #[error("`{path}` uses a name that is reserved for a built-in template; rename the recipe")]
     Reserved { path: PathBuf },
-    #[error("`{name}` is the name of a recipe; choose another one for an image")]
+    #[error("`{name}` is the name of a recipe; choose another name for the image template")]
     Taken { name: String },
-    #[error("this is no name for a template")]
+    #[error("invalid template name")]
     Name {
         #[source]
         source: RecipeFileError,
     },
-    #[error("cannot read a file of the recipe")]
+    #[error("cannot read the recipe files")]
     Read {
         #[source]
         source: std::io::Error,
     },
-    #[error("the recipe `{path}` is not right")]
+    #[error("invalid recipe `{path}`")]
     Invalid {
         path: PathBuf,
         #[source]

@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeFileError {
-    #[error("cannot read it as a recipe")]
+    #[error("cannot parse the recipe")]
     Syntax {
         #[source]
         source: toml::de::Error,
     },
-    #[error("`{name}` is not a name: use 1 to 63 of a-z, 0-9 and `-`, and do not start with `-`")]
+    #[error("`{name}` is not a valid name: use 1 to 63 characters from a-z, 0-9 and `-`, and do not start with `-`")]
     Name { name: String },
-    #[error("the name in the recipe is `{name}`, but its folder is called `{folder}`")]
+    #[error("the recipe name `{name}` does not match its directory name `{folder}`")]
     OtherName { name: String, folder: String },
-    #[error("`python` names no range")]
+    #[error("`python` is not a valid version range")]
     Python {
         #[source]
         source: VersionError,
     },
-    #[error("`{key}` must name a file beside the recipe: `{value}`")]
+    #[error("`{key}` must name a file in the recipe's directory, found `{value}`")]
     NotBeside { key: &'static str, value: String },
-    #[error("`fonts` must name files below site-packages: `{value}`")]
+    #[error("`fonts` must list files relative to site-packages, found `{value}`")]
     Font { value: String },
-    #[error("`{key}` must hold names of modules: `{value}`")]
+    #[error("`{key}` must list module names, found `{value}`")]
     Module { key: &'static str, value: String },
     #[error("`env` cannot set `{key}`: {reason}")]
     Env { key: String, reason: &'static str },
@@ -155,17 +155,17 @@ fn check_env(key: &str, value: &str) -> Result<(), RecipeFileError> {
         })
     };
     if OURS.contains(&key) {
-        return refuse("atoll sets it");
+        return refuse("Atoll sets this variable");
     }
     if key.starts_with("LD_") {
-        return refuse("it would change which libraries are loaded");
+        return refuse("the variable changes which shared libraries are loaded");
     }
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if key.is_empty() || key.starts_with(|c: char| c.is_ascii_digit()) || !key.chars().all(word) {
-        return refuse("it is not a name of a variable");
+        return refuse("not a valid variable name");
     }
     if value.contains('\0') {
-        refuse("its value has a NUL byte")
+        refuse("the value contains a NUL byte")
     } else {
         Ok(())
     }

@@ -24,14 +24,14 @@ const LEFT_OUT: [&str; 8] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum RelocateError {
-    #[error("cannot copy the interpreter")]
+    #[error("cannot copy its files")]
     Copy {
         #[source]
         source: std::io::Error,
     },
-    #[error("`{path}` is not below `{prefix}`, so this Python cannot be copied")]
+    #[error("`{path}` is outside `{prefix}`, so this Python cannot be copied")]
     Scattered { path: PathBuf, prefix: PathBuf },
-    #[error("cannot move the program `{path}`")]
+    #[error("cannot relocate the executable `{path}`")]
     Program {
         path: PathBuf,
         #[source]

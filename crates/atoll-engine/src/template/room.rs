@@ -10,12 +10,12 @@ const PACKAGE_MIB: u64 = 25;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RoomError {
-    #[error("cannot see how much room the disk has")]
+    #[error("cannot determine the free disk space")]
     Look {
         #[source]
         source: std::io::Error,
     },
-    #[error("it needs about {need_mib} MiB of disk at `{path}`, and {free_mib} MiB are free")]
+    #[error("not enough disk space at `{path}`: about {need_mib} MiB required, {free_mib} MiB available")]
     TooLittle {
         path: PathBuf,
         need_mib: u64,
@@ -27,7 +27,9 @@ impl RoomError {
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             RoomError::Look { .. } => None,
-            RoomError::TooLittle { .. } => Some("make room on this disk, or set ATOLL_HOME to a larger one"),
+            RoomError::TooLittle { .. } => {
+                Some("free some disk space, or set ATOLL_HOME to a directory on a larger disk")
+            }
         }
     }
 }
@@ -63,7 +65,7 @@ mod tests {
         let error = check(home.path(), 1 << 40).unwrap_err();
         let text = error.to_string();
         assert!(
-            text.contains("1099511627776 MiB") && text.contains("are free"),
+            text.contains("1099511627776 MiB") && text.contains("MiB available"),
             "{text}"
         );
         assert!(error.hint().unwrap().contains("ATOLL_HOME"));

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    #[error("no Python {range} that packages can use was found; found were: {found}")]
+    #[error("no usable Python {range} found; candidates: {found}")]
     None { range: String, found: String },
-    #[error("ATOLL_PYTHON does not name a working Python: `{path}`")]
+    #[error("ATOLL_PYTHON is not a working Python interpreter: `{path}`")]
     NotPython { path: PathBuf },
-    #[error("ATOLL_PYTHON cannot be used for this template: {reason}")]
+    #[error("the Python in ATOLL_PYTHON cannot be used for this template: {reason}")]
     Unfit { reason: String },
 }
 
 impl SearchError {
     pub(super) fn hint(&self) -> &'static str {
         match self {
-            SearchError::None { .. } => "install one: apt-get install python3 python3-pip",
+            SearchError::None { .. } => "install Python: apt-get install python3 python3-pip",
             SearchError::NotPython { .. } | SearchError::Unfit { .. } => {
-                "unset ATOLL_PYTHON, or set it to the path of another Python"
+                "unset ATOLL_PYTHON, or set it to the path of another Python interpreter"
             }
         }
     }
@@ -140,7 +140,7 @@ fn best<'a>(found: &'a [Interpreter], range: &Range) -> Option<&'a Interpreter> 
 fn unfit(python: &Interpreter, range: &Range) -> Option<String> {
     let name = format!("Python {} at {}", python.version, python.executable.display());
     if !range.contains(python.version) {
-        return Some(format!("{name} is not {range}"));
+        return Some(format!("{name} does not match {range}"));
     }
     python.fault().map(|fault| format!("{name} {fault}"))
 }
@@ -207,7 +207,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("3.14.0 at /opt/py/bin/python3.14 is not >=3.10,<3.14")
+                .contains("3.14.0 at /opt/py/bin/python3.14 does not match >=3.10,<3.14")
         );
         assert!(error.hint().contains("apt-get install python3 python3-pip"));
         assert!(none(&[], &range()).to_string().ends_with("none"));

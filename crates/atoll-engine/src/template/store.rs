@@ -65,8 +65,8 @@ impl TemplateStore {
     /// Says what a template is made of on this machine, built or not. An error tells why it could not be built.
     pub fn check(&self, name: &str) -> Result<String, TemplateError> {
         let built = |manifest: &Manifest| match manifest.python_version() {
-            Some(version) => format!("template {name} is built, with Python {version}"),
-            None => format!("template {name} is built, without Python"),
+            Some(version) => format!("template {name} is built (Python {version})"),
+            None => format!("template {name} is built (no Python)"),
         };
         if let Some((_, manifest)) = self.image(name)? {
             return Ok(built(&manifest));
@@ -85,7 +85,7 @@ impl TemplateStore {
         room::check(&self.templates(), recipe.room_mib())
             .map_err(|source| TemplateError::Room { name: name(), source })?;
         Ok(format!(
-            "Python {}; template {} is built on first use",
+            "Python {}; template {} will be built on first use",
             python.version, recipe.name
         ))
     }
@@ -237,7 +237,7 @@ impl TemplateStore {
         if !again && let Some(template) = self.open(recipe)? {
             return Ok(template);
         }
-        progress.step("looking for a Python", 0, TOTAL);
+        progress.step("looking for a Python interpreter", 0, TOTAL);
         let python = search::choose(&self.places, &recipe.python)
             .map_err(|source| TemplateError::Search { name: name(), source })?;
         let path = self.path(recipe, &python);

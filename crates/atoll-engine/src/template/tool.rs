@@ -29,34 +29,34 @@ pub enum ToolError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot follow `{program}`")]
+    #[error("cannot monitor `{program}`")]
     Follow {
         program: String,
         #[source]
         source: std::io::Error,
     },
-    #[error("`{program}` failed ({status}); its last lines were:\n{last_lines}")]
+    #[error("`{program}` failed ({status}); last lines of its output:\n{last_lines}")]
     Failed {
         program: String,
         status: ExitStatus,
         last_lines: String,
     },
-    #[error("{}: `{program}` failed ({status}); its last lines were:\n{last_lines}", known.what)]
+    #[error("{}: `{program}` failed ({status}); last lines of its output:\n{last_lines}", known.what)]
     Explained {
         known: &'static Known,
         program: String,
         status: ExitStatus,
         last_lines: String,
     },
-    #[error("`{program}` did nothing for {after:?} and was ended; its last lines were:\n{last_lines}")]
+    #[error("`{program}` made no progress for {after:?} and was killed; last lines of its output:\n{last_lines}")]
     Stalled {
         program: String,
         after: Duration,
         last_lines: String,
     },
-    #[error("`{program}` was stopped")]
+    #[error("`{program}` was interrupted")]
     Stopped { program: String },
-    #[error("`{program}` was not done after {after:?} and was ended; its last lines were:\n{last_lines}")]
+    #[error("`{program}` did not finish within {after:?} and was killed; last lines of its output:\n{last_lines}")]
     TooLong {
         program: String,
         after: Duration,
@@ -76,12 +76,12 @@ static KNOWN: [Known; 4] = [
     Known {
         words: &["No space left on device", "Disk quota exceeded"],
         what: "the disk is full",
-        hint: "make room on this disk, or set ATOLL_HOME (and TMPDIR) to a larger one",
+        hint: "free some disk space, or set ATOLL_HOME (and TMPDIR) to a directory on a larger disk",
     },
     Known {
         words: &["DO NOT MATCH THE HASHES", "Hash mismatch"],
-        what: "a package is not the one that the lock names",
-        hint: "empty the installer's cache and try again",
+        what: "a package does not match its hash in the lock file",
+        hint: "clear the installer's cache, then retry",
     },
     Known {
         words: &[
@@ -95,13 +95,13 @@ static KNOWN: [Known; 4] = [
             "dns error",
             "error sending request",
         ],
-        what: "the package index cannot be reached",
-        hint: "check the network, the proxy, and PIP_INDEX_URL if you use a mirror, then try again",
+        what: "the package index is unreachable",
+        hint: "check the network, the proxy, and PIP_INDEX_URL if you use a mirror, then retry",
     },
     Known {
         words: &["No matching distribution found", "no wheels with a matching"],
-        what: "the package index has no such package for this Python",
-        hint: "check the index (PIP_INDEX_URL), or set ATOLL_PYTHON to another version that the recipe allows",
+        what: "the package index has no matching package for this Python version",
+        hint: "check the index (PIP_INDEX_URL), or set ATOLL_PYTHON to another Python version that the recipe allows",
     },
 ];
 
@@ -109,8 +109,8 @@ impl ToolError {
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             ToolError::Explained { known, .. } => Some(known.hint),
-            ToolError::Stalled { .. } => Some("check the network and the disk, then try again"),
-            ToolError::TooLong { .. } => Some("try again on a faster line or disk"),
+            ToolError::Stalled { .. } => Some("check the network and the disk, then retry"),
+            ToolError::TooLong { .. } => Some("retry with a faster network connection or disk"),
             ToolError::Start { .. }
             | ToolError::Follow { .. }
             | ToolError::Failed { .. }
@@ -306,7 +306,7 @@ mod tests {
             matches!(error, ToolError::Stalled { .. }) && text.contains("begun"),
             "{text}"
         );
-        assert!(text.contains("did nothing for 600ms") && error.hint().unwrap().contains("network"));
+        assert!(text.contains("made no progress for 600ms") && error.hint().unwrap().contains("network"));
     }
 
     #[test]
@@ -379,7 +379,7 @@ mod tests {
         assert!(
             offline
                 .to_string()
-                .starts_with("the package index cannot be reached: `sh` failed"),
+                .starts_with("the package index is unreachable: `sh` failed"),
             "{offline}"
         );
         assert_eq!(hint("echo hm; exit 1"), None);

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    #[error("cannot walk the tree")]
+    #[error("cannot traverse the directory")]
     Walk {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot open the tree to every user")]
+    #[error("cannot change the file permissions")]
     Open {
         #[source]
         source: std::io::Error,
     },
-    #[error("the tree holds something that is no file, directory or link: `{path}`")]
+    #[error("unsupported file type (not a regular file, directory or symbolic link): `{path}`")]
     Strange { path: PathBuf },
 }
 

@@ -12,12 +12,12 @@ use std::process::Command;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VenvError {
-    #[error("cannot lay out the environment")]
+    #[error("cannot write its files")]
     LayOut {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot move what packages installed beside their modules")]
+    #[error("cannot move the packages' scripts and data files")]
     Move {
         #[source]
         source: std::io::Error,

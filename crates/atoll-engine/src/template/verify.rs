@@ -33,11 +33,11 @@ for line in open("/proc/self/maps"):
 
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    #[error("`{module}` cannot be imported: {reason}")]
+    #[error("cannot import `{module}`: {reason}")]
     Import { module: String, reason: String },
-    #[error("`{library}` was loaded, and is not visible inside a sandbox")]
+    #[error("the shared library `{library}` was loaded but is not visible inside a sandbox")]
     Foreign { library: String },
-    #[error("cannot try the imports; the last one that worked was `{last}`")]
+    #[error("the import check did not finish; last successful import: `{last}`")]
     Try {
         last: String,
         #[source]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_module_that_fails_is_named_with_its_error() {
         let text = imports("m", "raise ValueError('broken')").unwrap_err().to_string();
-        assert_eq!(text, "`m` cannot be imported: ValueError: broken");
+        assert_eq!(text, "cannot import `m`: ValueError: broken");
         let text = imports("missing.part", "").unwrap_err().to_string();
         assert!(
             text.contains("missing.part") && text.contains("ModuleNotFoundError"),

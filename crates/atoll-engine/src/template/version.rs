@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
-    #[error("`{text}` is not a version of Python such as `3.12`")]
+    #[error("`{text}` is not a Python version such as `3.12`")]
     NotAVersion { text: String },
-    #[error("`{text}` is not a comparison such as `>=3.10`; known are >= > <= < ==")]
+    #[error("`{text}` is not a version comparison such as `>=3.10`; supported operators: >= > <= < ==")]
     NotAComparison { text: String },
 }
 

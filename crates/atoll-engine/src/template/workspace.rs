@@ -17,7 +17,7 @@ const PREFIX: &str = ".building-";
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
-    #[error("cannot prepare a place to build in")]
+    #[error("cannot create the build directory")]
     Prepare {
         #[source]
         source: std::io::Error,
@@ -28,12 +28,12 @@ pub enum WorkspaceError {
         #[source]
         source: Errno,
     },
-    #[error("cannot write the finished template to disk")]
+    #[error("cannot sync the finished template to disk")]
     Sync {
         #[source]
         source: Errno,
     },
-    #[error("cannot put the finished template at `{path}`")]
+    #[error("cannot move the finished template to `{path}`")]
     Publish {
         path: PathBuf,
         #[source]
@@ -64,7 +64,7 @@ impl BuildLock {
         if let Some(lock) = Self::attempt(templates, name)? {
             return Ok(Some(lock));
         }
-        let text = format!("another atoll is building {name}, waiting for it");
+        let text = format!("waiting for another atoll process to finish building {name}");
         while !stop.is_stopped() {
             progress.step(&text, 0, super::meter::TOTAL);
             std::thread::sleep(std::time::Duration::from_millis(200));
@@ -318,7 +318,11 @@ pub(super) mod tests {
             drop(first);
             second.join().unwrap();
         });
-        assert!(record.0.lock().unwrap()[0].0.contains("another atoll is building x"));
+        assert!(
+            record.0.lock().unwrap()[0]
+                .0
+                .contains("another atoll process to finish building x")
+        );
     }
 
     #[test]

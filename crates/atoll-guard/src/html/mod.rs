@@ -19,7 +19,7 @@ pub fn clean(text: &str) -> Result<Cleaned, Refused> {
         return Err(Refused::too_long(text.len(), MOST_BYTES));
     }
     if !attributes::are_few(text) {
-        return Err(Refused::because("a tag has more attributes than are cleaned (300)"));
+        return Err(Refused::because("a tag has more than 300 attributes"));
     }
     let tame = tame::tame(text)?;
     let body = WALL.clean(&tame.body).to_string();

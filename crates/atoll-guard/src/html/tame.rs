@@ -101,7 +101,7 @@ impl Writer {
         let name: &str = &tag.name;
         self.tags += 1;
         if self.tags > MOST_TAGS {
-            self.refused = Some("more tags than are cleaned (100000)");
+            self.refused = Some("more than 100000 tags");
             return TokenSinkResult::Continue;
         }
         if let Some((skipped, depth)) = &mut self.skipped {
@@ -147,7 +147,7 @@ impl Writer {
     fn push(&mut self, name: &'static str, shown: bool, address: Option<String>) {
         match self.open.len() < MOST_DEEP {
             true => self.open.push(Open { name, shown, address }),
-            false => self.refused = Some("nested deeper than is cleaned (100)"),
+            false => self.refused = Some("nested more than 100 levels deep"),
         }
     }
 

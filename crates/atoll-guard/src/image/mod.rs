@@ -31,6 +31,15 @@ impl Kind {
         })
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Self::Png => "PNG",
+            Self::Jpeg => "JPEG",
+            Self::Gif => "GIF",
+            Self::Webp => "WebP",
+        }
+    }
+
     /// By its first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         Some(match bytes {
@@ -55,7 +64,7 @@ pub(crate) struct Facts {
 /// How long the image is at the beginning of `bytes`. Refused if it is none of `kind`, broken off, or too large to show.
 pub fn check(bytes: &[u8], kind: Kind) -> Result<usize, Refused> {
     if Kind::of(bytes) != Some(kind) {
-        return Err(Refused::because(format!("its content is no {kind:?}")));
+        return Err(Refused::because(format!("content is not a {} image", kind.name())));
     }
     let facts = match kind {
         Kind::Png => png::facts(bytes),
@@ -63,18 +72,20 @@ pub fn check(bytes: &[u8], kind: Kind) -> Result<usize, Refused> {
         Kind::Gif => gif::facts(bytes),
         Kind::Webp => webp::facts(bytes),
     };
-    let facts = facts.ok_or_else(|| Refused::because("it is broken off or damaged"))?;
+    let facts = facts.ok_or_else(|| Refused::because("the image is truncated or damaged"))?;
     let pixels = facts.width.saturating_mul(facts.height);
     match pixels {
-        0 => Err(Refused::because("it has no pixels")),
+        0 => Err(Refused::because("the image has no pixels")),
         1..=MOST_PIXELS => Ok(facts.length),
-        _ => Err(Refused::because(format!("{pixels} pixels, at most {MOST_PIXELS}"))),
+        _ => Err(Refused::because(format!(
+            "{pixels} pixels, at most {MOST_PIXELS} are allowed"
+        ))),
     }
 }
 
 /// The same of an image in base64. `Some` if something lay behind the image: then the text without it.
 pub(crate) fn check_base64(text: &str, kind: Kind) -> Result<Option<String>, Refused> {
-    let bytes = decoded(text).ok_or_else(|| Refused::because("it is no base64"))?;
+    let bytes = decoded(text).ok_or_else(|| Refused::because("not valid base64"))?;
     let length = check(&bytes, kind)?;
     let behind = bytes.get(length..).unwrap_or_default();
     Ok((!behind.is_empty()).then(|| STANDARD.encode(bytes.get(..length).unwrap_or_default())))

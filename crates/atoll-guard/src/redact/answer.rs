@@ -41,7 +41,7 @@ impl Redactor {
                 }
                 Shown::Lost(secret) => {
                     changed = true;
-                    let why = format!("it has the secret `{secret}` in it, which cannot be taken out of this form");
+                    let why = format!("contains the secret `{secret}`, which cannot be redacted in this format");
                     left_out.push(LeftOutForm { form: name, why });
                 }
             }

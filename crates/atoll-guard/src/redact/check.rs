@@ -17,29 +17,27 @@ pub(super) const MOST_KNOWN_BYTES: usize = 16 << 10;
 /// The sentences name secrets and never show a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretsError {
-    #[error("{count} secrets are too many: at most {MOST}")]
+    #[error("too many secrets: {count}, at most {MOST} are allowed")]
     Many { count: usize },
     #[error(
-        "the secrets are {bytes} bytes long together, at most {MOST_BYTES}; give long ones as input files, which are not redacted"
+        "secrets total {bytes} bytes, at most {MOST_BYTES} are allowed; pass long values as input files, which are not redacted"
     )]
     Large { bytes: usize },
-    #[error(
-        "not a name of a secret: it must have letters, digits and `_` of ASCII only, no digit at its beginning, and at most {LONGEST_NAME} of them"
-    )]
+    #[error("invalid secret name: use at most {LONGEST_NAME} ASCII letters, digits and `_`, not starting with a digit")]
     Name,
     #[error(
-        "the secret `{name}` is too short: {length} characters without spaces around them, at least {SHORTEST}; to redact so few would destroy ordinary output"
+        "secret `{name}` is too short: {length} characters without surrounding spaces, at least {SHORTEST} are required; redacting shorter values would damage ordinary output"
     )]
     Short { name: String, length: usize },
     #[error(
-        "the secret `{name}` is {bytes} bytes long, at most {LONGEST}; give it as an input file, which is not redacted"
+        "secret `{name}` is {bytes} bytes long, at most {LONGEST} are allowed; pass it as an input file, which is not redacted"
     )]
     Long { name: String, bytes: usize },
-    #[error("the secret `{name}` has a NUL in it, which no variable can have")]
+    #[error("secret `{name}` contains a NUL byte, which environment variables cannot hold")]
     Nul { name: String },
-    #[error("the value of the secret `{name}` is part of the words that stand in place of secrets; give another name")]
+    #[error("the value of secret `{name}` occurs in a redaction placeholder; choose another secret name")]
     InWords { name: String },
-    #[error("the secrets cannot be searched for: {0}")]
+    #[error("cannot build the secret matcher: {0}")]
     Unusable(String),
 }
 

@@ -31,15 +31,15 @@ pub fn clean(text: &str) -> Result<Cleaned, Refused> {
             text: drawing.out,
             changed: drawing.removed,
         }),
-        true => Err(Refused::because("it is no SVG")),
+        true => Err(Refused::because("not an SVG image")),
         false => Err(Refused::because(
-            "its parts show each other more often than a viewer can draw",
+            "its references form a cycle or expand to more than 1000000 elements",
         )),
     }
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Refused {
-    Refused::because(format!("it is no well-formed XML: {error}"))
+    Refused::because(format!("not well-formed XML: {error}"))
 }
 
 struct Open {
@@ -85,7 +85,7 @@ impl Drawing {
             Event::DocType(_) | Event::Decl(_) | Event::Comment(_) => {}
             Event::PI(_) => self.removed = true,
             Event::Eof if self.open.is_empty() => self.is_over = true,
-            Event::Eof => return Err(Refused::because("it breaks off")),
+            Event::Eof => return Err(Refused::because("the document is truncated")),
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Drawing {
             return Ok(());
         };
         if self.open.len() >= MOST_DEEP {
-            return Err(Refused::because("nested deeper than is cleaned (200)"));
+            return Err(Refused::because("nested more than 200 levels deep"));
         }
         if known != "style" {
             self.out.push('<');
@@ -135,9 +135,7 @@ impl Drawing {
         // Each would be compared with all before it.
         for (number, attribute) in start.attributes().enumerate() {
             if number >= MOST_ATTRIBUTES {
-                return Err(Refused::because(
-                    "an element has more attributes than are cleaned (300)",
-                ));
+                return Err(Refused::because("an element has more than 300 attributes"));
             }
             let attribute = attribute.map_err(|error| broken(&error))?;
             let value = attribute.normalized_value(XmlVersion::Implicit1_0);

@@ -52,11 +52,11 @@ fn other_forms_are_left_out_and_told() {
     assert!(
         told.contains(&(
             "application/javascript",
-            "no viewer is given this form; ask for raw results to have it"
+            "media type not allowed in sanitized results; request raw results to get it"
         )),
         "{told:?}"
     );
-    assert!(told.contains(&("application/pdf", "its content is no PDF")), "{told:?}");
+    assert!(told.contains(&("application/pdf", "content is not a PDF")), "{told:?}");
     let long = clean(result(&json!({"x".repeat(1_000): "y"})));
     assert_eq!(long.left_out[0].form.len(), 100);
 }
@@ -76,9 +76,9 @@ fn what_was_taken_out_is_told() {
     assert_eq!(
         left_out(&wrong),
         [
-            ("image/gif", "its content is no Gif"),
-            ("image/jpeg", "its content is no Jpeg"),
-            ("image/webp", "it is no base64")
+            ("image/gif", "content is not a GIF image"),
+            ("image/jpeg", "content is not a JPEG image"),
+            ("image/webp", "not valid base64")
         ]
     );
 }

@@ -112,7 +112,7 @@ def _text_of_deep(obj: Any) -> str:
     try:
         return repr(obj)
     except RecursionError:
-        return f"<{type(obj).__name__}, nested too deep to be shown>"
+        return f"<{type(obj).__name__}, nested too deeply to display>"
 
 
 def _extras(obj: Any) -> dict[str, Any]:

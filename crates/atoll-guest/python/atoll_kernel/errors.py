@@ -30,7 +30,7 @@ EXIT_CODE_BOUND = 1 << 31
 
 _CELL_NAME = r"<ipython-input-(\d+)-[0-9a-f]+>"
 _CELL_LINE = rf'File "{_CELL_NAME}", line (\d+)(, in <module>)?'
-_GAP = r'File "(\d+ frames left out)", line 0, in \.\.\.'
+_GAP = r'File "(\d+ frames omitted)", line 0, in \.\.\.'
 
 
 def describe(error: BaseException) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _shown_frames(stack: traceback.StackSummary) -> list[traceback.FrameSummary]
     if len(frames) <= MAX_FRAMES or _folds(frames):
         return frames
     gap = len(frames) - MAX_FRAMES
-    note = traceback.FrameSummary(f"{gap} frames left out", 0, "...", lookup_line=False, line="")
+    note = traceback.FrameSummary(f"{gap} frames omitted", 0, "...", lookup_line=False, line="")
     return [*frames[: MAX_FRAMES // 3], note, *frames[gap + MAX_FRAMES // 3 :]]
 
 
@@ -156,7 +156,7 @@ def _bounded(text: str) -> str:
     if len(text) <= MAX_TRACEBACK_CHARS:
         return text
     half = MAX_TRACEBACK_CHARS // 2
-    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters omitted ...\n{text[-half:]}"
 
 
 _standard_format_warning = warnings.formatwarning

@@ -12,8 +12,8 @@ import sys
 from importlib import metadata
 
 REFUSED = (
-    "ERROR: `{name}` is not in this template, and nothing can be installed inside a sandbox. "
-    "Use what is there, or a template that has it."
+    "ERROR: `{name}` is not installed in this template, and packages cannot be installed inside a sandbox. "
+    "Use an installed package (`pip list`), or a template that includes this one."
 )
 
 _INSTALL = re.compile(r"(\S*python[\d.]* -m |uv )?pip[\d.]* install ")

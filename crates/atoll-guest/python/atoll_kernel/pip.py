@@ -12,8 +12,8 @@ from importlib import metadata
 from atoll_kernel import packages
 
 REFUSED = (
-    "ERROR: `pip {command}` does nothing inside a sandbox: its packages are those of the template. "
-    "Use what is there (`pip list`), or a template that has it."
+    "ERROR: `pip {command}` is not supported inside a sandbox: packages are fixed by the template. "
+    "Use an installed package (`pip list`), or another template."
 )
 
 
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         case "show":
             return _show(rest)
         case "--version" | "-V":
-            print(f"pip of the sandbox (python {sys.version_info.major}.{sys.version_info.minor})")
+            print(f"pip of the Atoll sandbox (python {sys.version_info.major}.{sys.version_info.minor})")
             return 0
         case _:
             print(REFUSED.format(command=command), file=sys.stderr)

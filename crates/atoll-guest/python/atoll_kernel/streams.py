@@ -20,8 +20,8 @@ from atoll_kernel import order
 
 FIRST_SPARE_FD = 100
 NO_INPUT = (
-    "input() is not available here: the code runs without a person at the keyboard; "
-    "pass values in the code, in the environment or as an input file"
+    "input() is not available: code runs non-interactively; "
+    "pass values in the code, in environment variables or as an input file"
 )
 
 _NAMES = {1: "stdout", 2: "stderr"}

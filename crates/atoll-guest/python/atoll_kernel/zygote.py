@@ -122,7 +122,7 @@ def _only_thread() -> int:
     """A fork copies one thread only; locks held by others would stay locked for ever."""
     names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     if len(names) != 1:
-        raise Unfit(f"a zygote must have one thread, this one has {len(names)}: {', '.join(sorted(names))}")
+        raise Unfit(f"a zygote must have exactly one thread, found {len(names)}: {', '.join(sorted(names))}")
     return len(names)
 
 

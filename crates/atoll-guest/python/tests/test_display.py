@@ -159,7 +159,7 @@ def test_deeply_nested_values_are_told(kernel: Kernel) -> None:
         data = data_of(kernel, f"nest({depth})")
         assert "".join(data["text/plain"].split()) == "[" * (depth + 1) + "]" * (depth + 1)
         assert ("application/json" in data) == (depth < 60)
-    assert data_of(kernel, "nest(1_000_000)")["text/plain"].startswith(("<list, nested too deep", "[[["))
+    assert data_of(kernel, "nest(1_000_000)")["text/plain"].startswith(("<list, nested too deeply", "[[["))
 
 
 def test_a_repr_that_calls_itself_names_its_line(kernel: Kernel) -> None:

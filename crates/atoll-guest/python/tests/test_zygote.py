@@ -133,7 +133,7 @@ def test_warming_a_fork(peer: Peer) -> None:
 def test_a_second_thread_is_refused(tmp_path: Path) -> None:
     code = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
     zygote = Zygote(tmp_path, {"warm_up": code})
-    assert zygote.answer["type"] == "failed" and "must have one thread" in zygote.answer["message"]
+    assert zygote.answer["type"] == "failed" and "must have exactly one thread" in zygote.answer["message"]
     assert zygote.process.wait(60) == 1
 
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 pub(crate) fn make_dir(ground: &Ground, path: &str) -> Result<Entry, Refused> {
     if let Ok(entry) = ground.entry(path) {
         return Err(match entry.kind {
-            EntryKind::Directory => Refused::new(Refusal::Exists, format!("{path}: is there already")),
-            _ => Refused::new(Refusal::NotADirectory, format!("{path}: is there and not a directory")),
+            EntryKind::Directory => Refused::new(Refusal::Exists, format!("{path}: already exists")),
+            _ => Refused::new(Refusal::NotADirectory, format!("{path}: is not a directory")),
         });
     }
     make_dirs(path)?;

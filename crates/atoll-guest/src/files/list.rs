@@ -62,7 +62,7 @@ impl Listing {
     /// Leaves out all up to the entry that `after` names, which need not be there any more.
     pub(crate) fn go_on_after(mut self, ground: &Ground, after: Option<&str>) -> Result<Self, Refused> {
         let Some(after) = after else { return Ok(self) };
-        let unknown = || Refused::new(Refusal::Invalid, "`after` is not the `next` of a page");
+        let unknown = || Refused::new(Refusal::Invalid, "`after` must be the `next` value of a previous page");
         for name in cursor::read(after).ok_or_else(unknown)? {
             let Some((dir, names)) = self.way.last_mut() else { break };
             let path = dir.join(&name);
@@ -141,7 +141,7 @@ impl Listing {
                 self.enter(path.clone()).ok();
             }
             if self.waiting_bytes > MAX_WAITING_BYTES {
-                let message = format!("{shown}: more names than a list can hold");
+                let message = format!("{shown}: directory has too many entries to list");
                 return Err(Refused::new(Refusal::Failed, message));
             }
             return Ok(Some((path, entry)));

@@ -30,7 +30,7 @@ pub(super) fn check(pairs: &Pairs) -> Result<(), Refused> {
     let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
     let wrong = |key: &String| key.is_empty() || key.contains('\0') || key.len() + PREFIX.len() > MAX_NAME_BYTES;
     if bytes > MAX_BYTES || pairs.keys().any(wrong) {
-        let message = format!("metadata: keys are 1 to 246 bytes, all together at most {MAX_BYTES} bytes");
+        let message = format!("metadata: keys must be 1 to 246 bytes long, and the total at most {MAX_BYTES} bytes");
         return Err(Refused::new(Refusal::Invalid, message));
     }
     Ok(())

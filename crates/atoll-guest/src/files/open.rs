@@ -116,9 +116,12 @@ pub(super) fn plain(file: &OwnedFd, path: &str) -> Result<Stat, Refused> {
         FileType::Directory => Err(Refused::new(Refusal::IsADirectory, format!("{path}: is a directory"))),
         FileType::RegularFile if of_proc => Err(Refused::new(
             Refusal::Denied,
-            format!("{path}: files of /proc are for commands inside"),
+            format!("{path}: files in /proc can only be read by processes inside the sandbox"),
         )),
         FileType::RegularFile => Ok(stat),
-        _ => Err(Refused::new(Refusal::NotAFile, format!("{path}: is not a plain file"))),
+        _ => Err(Refused::new(
+            Refusal::NotAFile,
+            format!("{path}: is not a regular file"),
+        )),
     }
 }

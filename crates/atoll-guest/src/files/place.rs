@@ -9,7 +9,7 @@ const MAX_PATH_BYTES: usize = 4095;
 /// The absolute path without `.`, `..` and doubled slashes. `..` is taken away by name, before any link is followed.
 pub(crate) fn resolve(home: &str, path: &str) -> Result<String, Refused> {
     if path.contains('\0') {
-        return Err(Refused::new(Refusal::Invalid, "a path cannot contain NUL"));
+        return Err(Refused::new(Refusal::Invalid, "the path contains NUL"));
     }
     let whole = match path {
         "" | "~" => home.to_owned(),

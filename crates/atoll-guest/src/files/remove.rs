@@ -75,7 +75,7 @@ impl Removal {
         if is_mount(&above, name) {
             return Err(Refused::new(
                 Refusal::Denied,
-                format!("{path}: is a place of the sandbox"),
+                format!("{path}: is a mount point of the sandbox and cannot be removed"),
             ));
         }
         let fate = remove_one(&above, Path::new(name)).about(path)?;

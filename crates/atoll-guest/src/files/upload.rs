@@ -71,11 +71,11 @@ impl Uploads {
         fds: Vec<OwnedFd>,
     ) -> Result<(), Refused> {
         if self.all.len() >= MAX_UPLOADS {
-            let message = format!("more than {MAX_UPLOADS} uploads at once");
+            let message = format!("too many concurrent uploads (limit {MAX_UPLOADS})");
             return Err(Refused::new(Refusal::Failed, message));
         }
         let pipe = fds.into_iter().next();
-        let pipe = pipe.ok_or_else(|| Refused::new(Refusal::Invalid, "an upload lacks its pipe"))?;
+        let pipe = pipe.ok_or_else(|| Refused::new(Refusal::Invalid, "expected a pipe for the upload"))?;
         self.all.push(Upload::new(request, path, metadata, pipe)?);
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Upload {
         if Path::new(&target).is_dir() {
             return Err(Errno::ISDIR).about(&path);
         }
-        rustix::io::ioctl_fionbio(&pipe, true).about("the pipe of an upload")?;
+        rustix::io::ioctl_fionbio(&pipe, true).about("upload pipe")?;
         // A larger pipe means fewer turns; without it all is the same, slower.
         rustix::pipe::fcntl_setpipe_size(&pipe, PIECE_BYTES).ok();
         Ok(Self {
@@ -174,7 +174,7 @@ impl Upload {
                 }
                 Ok(count) => count,
                 Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-                Err(errno) => return Err(errno).about("the pipe of an upload"),
+                Err(errno) => return Err(errno).about("upload pipe"),
             };
             moved += count;
             self.keep(&buffer[..count], kept_by_all + moved)?;
@@ -225,7 +225,7 @@ fn end_of(path: &str) -> Result<String, Refused> {
     for _ in 0..40 {
         let Ok(to) = std::fs::read_link(&path) else {
             let end = path.into_os_string().into_string();
-            return end.map_err(|_| Refused::new(Refusal::Invalid, "the link leads to a name that is not UTF-8"));
+            return end.map_err(|_| Refused::new(Refusal::Invalid, "the symbolic link target is not valid UTF-8"));
         };
         let parent = path.parent().and_then(|parent| std::fs::canonicalize(parent).ok());
         let joined = parent.unwrap_or_default().join(to);

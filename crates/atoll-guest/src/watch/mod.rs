@@ -44,17 +44,17 @@ impl Watches {
         if self.all.len() >= MAX_WATCHES {
             return Err(Refused::new(
                 Refusal::NoRoom,
-                format!("more than {MAX_WATCHES} watches at once"),
+                format!("too many concurrent watches (limit {MAX_WATCHES})"),
             ));
         }
         let dir = open(Path::new(path), OFlags::RDONLY | OFlags::DIRECTORY).about(path)?;
         if !ground.is_scratch(&dir) {
-            let message = format!("{path}: only the sandbox's own directories can be watched");
+            let message = format!("{path}: only the sandbox's writable directories can be watched");
             return Err(Refused::new(Refusal::Denied, message));
         }
         let mut dirs = match self.dirs.take() {
             Some(dirs) => dirs,
-            None => Dirs::new().about("watch files; fs.inotify.max_user_instances of the host may be too low")?,
+            None => Dirs::new().about("cannot watch files; the host's fs.inotify.max_user_instances may be too low")?,
         };
         let root = PathBuf::from(path);
         let added = dirs.add_tree(ground, request, &root, Path::new(""), recursive, None);

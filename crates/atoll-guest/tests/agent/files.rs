@@ -270,7 +270,11 @@ fn a_name_that_is_not_utf8_is_shown() {
             panic!("{path} was read");
         };
         assert_eq!(why, Refusal::NotFound);
-        assert_eq!(message.contains("not UTF-8"), path.contains('\u{fffd}'), "{message}");
+        assert_eq!(
+            message.contains("not valid UTF-8"),
+            path.contains('\u{fffd}'),
+            "{message}"
+        );
     }
     assert_eq!(client.done(Ask::Remove { path: "d".into() }), Answer::Done);
 }

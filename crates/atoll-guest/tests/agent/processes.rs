@@ -160,6 +160,13 @@ fn an_interrupt_reaches_each_program_of_a_shell_once_and_late_ones_too() {
     interrupt(false);
     assert_eq!(heard(3), "abu");
     client.ask(Ask::Signal { process, signal: 9 });
+    wait_for_end(&mut client, process);
+}
+
+/// Waits for the end of a command, so that nothing of it outlives the test.
+fn wait_for_end(client: &mut Client, process: u32) {
+    assert!(matches!(client.answer(process).0, Answer::Spawned { .. }));
+    assert!(matches!(client.answer(process).0, Answer::Exited { .. }));
 }
 
 /// Its child has no handler when it is looked at, as a subshell that has just given up the shell's.
@@ -189,6 +196,7 @@ fn a_program_that_does_not_catch_an_interrupt_has_it_again() {
         assert_eq!(heard(2), "du");
     }
     client.ask(Ask::Signal { process, signal: 9 });
+    wait_for_end(&mut client, process);
 }
 
 /// Reads until the terminal has shown a text.

@@ -27,11 +27,11 @@ impl Layout {
 
 pub(super) fn check(layout: &Layout, ours: &[u32]) -> Result<(), String> {
     let Some(hierarchy) = layout.hierarchies.first() else {
-        return Err("this process is in no cgroup of version 2 that has controllers".to_owned());
+        return Err("this process is not in a cgroup v2 hierarchy with controllers".to_owned());
     };
     let (group, missing) = (hierarchy.parent.display(), layout.missing_of(REQUIRED));
     if !missing.is_empty() {
-        return Err(format!("the cgroup {group} has no controller for {missing:?}"));
+        return Err(format!("the cgroup {group} lacks the controllers {missing:?}"));
     }
     let may_write = |name: &str| rustix::fs::access(hierarchy.parent.join(name), Access::WRITE_OK).is_ok();
     if !["", "cgroup.procs", "cgroup.subtree_control"]
@@ -41,7 +41,7 @@ pub(super) fn check(layout: &Layout, ours: &[u32]) -> Result<(), String> {
         return Err(format!("the cgroup {group} is not delegated to this user"));
     }
     if processes(&hierarchy.parent).iter().any(|pid| !ours.contains(pid)) {
-        return Err(format!("the cgroup {group} holds other processes than Atoll's"));
+        return Err(format!("the cgroup {group} contains processes other than Atoll's"));
     }
     Ok(())
 }
@@ -89,7 +89,8 @@ impl Aside {
         let leaf = self.group.join(LEAF);
         super::make_dir(&leaf)?;
         for pid in &self.moved {
-            fs::write(leaf.join("cgroup.procs"), pid.to_string()).step(&format!("move to {}", leaf.display()))?;
+            fs::write(leaf.join("cgroup.procs"), pid.to_string())
+                .step(&format!("move a process to the cgroup {}", leaf.display()))?;
         }
         Ok(())
     }

@@ -25,8 +25,8 @@ pub struct Layout {
 impl Layout {
     /// The layout of this machine, seen from this process.
     pub fn detect() -> Result<Self, StepError> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").step("read the mounts")?;
-        let groups = fs::read_to_string("/proc/self/cgroup").step("read the own cgroups")?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").step("read the mount table (/proc/self/mountinfo)")?;
+        let groups = fs::read_to_string("/proc/self/cgroup").step("read this process's cgroups (/proc/self/cgroup)")?;
         Ok(Self::read(&mounts, &groups, &|dir| {
             fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default()
         }))

@@ -113,7 +113,7 @@ fn read_io(version: Version, dir: &Path, disk: Option<&Disk>) -> Map<String, Val
     let Some(disk) = disk else {
         return Map::from_iter([(
             "io".to_owned(),
-            "not limited: no block device below the template".into(),
+            "not limited: the template is not on a block device".into(),
         )]);
     };
     let text = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();

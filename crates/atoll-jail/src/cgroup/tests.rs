@@ -300,12 +300,12 @@ fn without_a_disk_or_a_controller_the_receipt_says_so() {
     assert_eq!(fake.read("0/sandbox/io.max"), "");
     assert_eq!(
         groups.read_back()["io"],
-        "not limited: no block device below the template"
+        "not limited: the template is not on a block device"
     );
     let fake = Fake::new(Version::V1, &[&[Controller::Memory, Controller::Cpu, Controller::Pids]]);
     let groups = group(&fake, Version::V1, vda());
     groups.set_limits(&Limits::SMALL).unwrap();
-    assert_eq!(groups.read_back()["io"], "not limited: no cgroup controller for it");
+    assert_eq!(groups.read_back()["io"], "not limited: no cgroup controller available");
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn a_sandbox_that_cannot_be_made_leaves_no_group() {
     let groups = InstanceGroups::create(fake.layout.clone(), "one", &[]).unwrap();
     fs::write(fake.dir.join("1/atoll/one/taken"), "").unwrap();
     let refused = groups.create_sandbox("taken", &Limits::SMALL, None).unwrap_err();
-    assert!(refused.what.contains("make the cgroup"), "{refused}");
+    assert!(refused.what.contains("create the cgroup"), "{refused}");
     assert!(!fake.dir.join("0/atoll/one/taken").exists());
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn hold(orders: &OwnedFd) -> Result<(), &'static str> {
         true => Ok(()),
         false => {
             go_on(orders);
-            Err("the sandbox does not come to a rest")
+            Err("the sandbox's data streams did not pause in time")
         }
     }
 }

@@ -21,14 +21,14 @@ use std::rc::Rc;
 const FERRY_ID: u32 = 2;
 
 /// Why walls of the host's kernel are not there.
-const NOT_IN_GVISOR: &str = "gVisor's kernel has none";
+const NOT_IN_GVISOR: &str = "not available in gVisor's kernel";
 
 /// Runs until the engine goes; the sandbox ends with it.
 pub fn main(agent: AgentMain, plan: &str) -> i32 {
     match start(plan) {
         Ok(start) => agent(start),
         Err(error) => {
-            let line = format!("the agent cannot start: {}\n", chain(&error));
+            let line = format!("the agent failed to start: {}\n", chain(&error));
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
             1
         }
@@ -39,17 +39,17 @@ fn start(plan: &str) -> Result<AgentStart, StepError> {
     close_from(3, u32::MAX)?;
     let plan: AgentPlan = serde_json::from_str(plan)
         .map_err(std::io::Error::from)
-        .step("read the agent's plan")?;
+        .step("parse the agent's configuration")?;
     let walls = plan
         .walls
         .without(Wall::Landlock, NOT_IN_GVISOR)
         .without(Wall::Keyring, NOT_IN_GVISOR);
     let filters = Filters::compile(plan.mode)
         .map_err(|_| Errno::INVAL)
-        .step("compile the filters")?;
+        .step("compile the seccomp filters")?;
     let filters = Rc::new(filters);
-    let (channel, carried) = channel::pair().map_err(|_| Errno::MFILE).step("make a channel")?;
-    match start_child().step("fork the ferry")? {
+    let (channel, carried) = channel::pair().map_err(|_| Errno::MFILE).step("create a channel")?;
+    match start_child().step("fork the relay process")? {
         Started::Parent { .. } => drop(carried),
         Started::Child => {
             drop(channel);
@@ -84,7 +84,7 @@ fn start(plan: &str) -> Result<AgentStart, StepError> {
 /// In the ferry's process. Never returns.
 fn carry(channel: OwnedFd, lock: impl FnOnce() -> Result<(), StepError>) -> ! {
     let run = || -> Result<ferry::Ended, StepError> {
-        let copy = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).step("take the line");
+        let copy = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 3).step("duplicate the relay's descriptors");
         let (reads_from, writes_to) = (copy(rustix::stdio::stdin())?, copy(rustix::stdio::stdout())?);
         lock()?;
         be_silent()?;
@@ -101,7 +101,7 @@ fn carry(channel: OwnedFd, lock: impl FnOnce() -> Result<(), StepError>) -> ! {
     match run() {
         Ok(_) => exit_now(0),
         Err(error) => {
-            let line = format!("the ferry cannot start: {}\n", chain(&error));
+            let line = format!("the relay process failed to start: {}\n", chain(&error));
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
             exit_now(1)
         }
@@ -117,6 +117,6 @@ fn drop_bounds() -> Result<(), StepError> {
 
 fn become_ferry() -> Result<(), StepError> {
     let (uid, gid) = (Uid::from_raw(FERRY_ID), Gid::from_raw(FERRY_ID));
-    rustix::thread::set_thread_res_gid(gid, gid, gid).step("become the ferry's group")?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the ferry's user")
+    rustix::thread::set_thread_res_gid(gid, gid, gid).step("switch to the relay's group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).step("switch to the relay's user")
 }

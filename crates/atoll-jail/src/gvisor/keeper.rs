@@ -91,7 +91,10 @@ impl Kept<'_> {
                 self.kernel = Some(started().map_err(failed)?);
                 Ok(())
             }
-            (_, words) => Err(Failed::of_wall("gvisor", format!("runsc {}: {words}", command[0]))),
+            (_, words) => Err(Failed::of_wall(
+                "gvisor",
+                format!("runsc {} failed: {words}", command[0]),
+            )),
         }
     }
 
@@ -115,7 +118,7 @@ fn forget(name: &str) {
 }
 
 fn started() -> Result<OwnedFd, StepError> {
-    let what = "find the sandbox's kernel";
+    let what = "find the gVisor kernel process";
     let pid: i32 = fs::read_to_string(PID).step(what)?.trim().parse().unwrap_or(0);
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::SRCH).step(what)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).step(what)
@@ -144,10 +147,10 @@ pub(crate) fn run(plan: ShellPlan, runtime: &RuntimePlan) -> ! {
 fn start<'a>(plan: &ShellPlan, runtime: &'a RuntimePlan) -> Result<(Kept<'a>, Line, Start), Failed> {
     let failed = |error: StepError| Failed::of(&error);
     let (cgroups, mut begun) = prepare(plan).map_err(failed)?;
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).step("make a pipe").map_err(failed);
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).step("create a pipe").map_err(failed);
     let ((input, writes_to), (reads_from, output), (ears, mouth)) = (pipe()?, pipe()?, pipe()?);
     let orders = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-    let (orders, taken) = orders.step("make a channel to the ferry").map_err(failed)?;
+    let (orders, taken) = orders.step("create a channel to the relay process").map_err(failed)?;
     let mut kept = Kept {
         runtime,
         scratch_bytes: plan.limits.scratch.get(),
@@ -177,7 +180,7 @@ fn start<'a>(plan: &ShellPlan, runtime: &'a RuntimePlan) -> Result<(Kept<'a>, Li
 
 /// `runsc` takes a directory, and the file of a snapshot has no name here: its bytes are brought over.
 fn take_image(files: Vec<OwnedFd>) -> Result<(), StepError> {
-    let what = "take the snapshot";
+    let what = "read the snapshot";
     let Ok([image, files]) = <[OwnedFd; 2]>::try_from(files) else {
         return Err(Errno::BADF).step(what);
     };
@@ -199,7 +202,8 @@ pub(super) fn arguments<'a>(runtime: &'a RuntimePlan, command: &[&'a str]) -> Ve
 
 /// Returns the groups to join, and how it starts.
 fn prepare(plan: &ShellPlan) -> Result<(Vec<OwnedFd>, Start), StepError> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .step("set the parent-death signal")?;
     lay_null()?;
     let own: Vec<&OwnedFd> = [&plan.agent, &plan.sync]
         .into_iter()
@@ -211,9 +215,9 @@ fn prepare(plan: &ShellPlan) -> Result<(Vec<OwnedFd>, Start), StepError> {
     drop(stage(plan, SANDBOX_ID).wall("mounts")?);
     let told = serde_json::to_string(&AgentPlan::of(plan))
         .map_err(std::io::Error::from)
-        .step("write the agent's plan")?;
+        .step("write the agent's configuration")?;
     let config = bundle::config(&told);
-    fs::write(format!("{BUNDLE}/config.json"), config.to_string()).step("write the bundle")?;
+    fs::write(format!("{BUNDLE}/config.json"), config.to_string()).step("write the OCI bundle")?;
     let begun = Start::hear(plan.keeper.as_ref())?;
     if begun.from == Origin::Ready {
         let kept = File::open(Path::new(SAVED).join(SCRATCH)).step("open the saved scratch files")?;
@@ -241,17 +245,17 @@ fn stay(mut plan: ShellPlan, mut kept: Kept<'_>, line: Line, begun: Start) -> ! 
 
 /// The host's ferry reads what the sandbox says, so it is a process without any power.
 fn start_ferry(plan: &ShellPlan, line: Line, begun: Start) -> Result<OwnedFd, StepError> {
-    match fork_with(0).step("fork the ferry")? {
+    match fork_with(0).step("fork the relay process")? {
         Forked::Parent { pidfd, .. } => Ok(pidfd),
         Forked::Child => match carry(plan, line, begun) {
             Ok(ferry::Ended::Here | ferry::Ended::There) => exit_now(0),
             Ok(ended) => {
-                let words = format!("the ferry has ended: {ended:?}\n");
+                let words = format!("the relay process exited: {ended:?}\n");
                 rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
                 exit_now(1)
             }
             Err(error) => {
-                let words = format!("the ferry cannot start: {}\n", chain(&error));
+                let words = format!("the relay process failed to start: {}\n", chain(&error));
                 rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
                 exit_now(1)
             }
@@ -267,16 +271,17 @@ fn carry(plan: &ShellPlan, line: Line, begun: Start) -> Result<ferry::Ended, Ste
     keep_only(&own)?;
     if plan.mode == Mode::Root {
         let (uid, gid) = (Uid::from_raw(FERRY_ID), Gid::from_raw(FERRY_ID));
-        rustix::thread::set_thread_res_gid(gid, gid, gid).step("become the ferry's group")?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the ferry's user")?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid).step("switch to the relay's group")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).step("switch to the relay's user")?;
     }
     // After the change of ids, which would clear it.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the keeper")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .step("set the parent-death signal")?;
     lock_agent(&plan.template.walls, &plan.filters)?;
     let next = begun.from.next();
     Ok(ferry::run(Ferry {
         side: Side::Host,
-        channels: vec![plan.agent.try_clone().step("copy a descriptor")?],
+        channels: vec![plan.agent.try_clone().step("duplicate a descriptor")?],
         reads_from: line.reads_from,
         writes_to: line.writes_to,
         adopted: begun.adopted,

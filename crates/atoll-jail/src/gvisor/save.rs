@@ -53,7 +53,7 @@ pub(super) fn save(kept: &mut Kept<'_>, stays: bool, fds: Vec<OwnedFd>) -> FromK
 /// Between two words of the ferries, so that a copy can go on from there as well.
 fn while_still(kept: &mut Kept<'_>, fds: Vec<OwnedFd>) -> Result<(), NotSaved> {
     if let Some(name) = removed_and_open() {
-        let message = format!("a program inside holds a file open that was removed ({name}); gVisor cannot save that");
+        let message = format!("a process in the sandbox has a deleted file open ({name}), which gVisor cannot save");
         return Err(goes_on(message));
     }
     ferry::hold(&kept.orders).map_err(goes_on)?;
@@ -74,10 +74,10 @@ fn write(kept: &Kept<'_>) -> Result<(), NotSaved> {
 
 fn copy(kept: &Kept<'_>, fds: Vec<OwnedFd>) -> Result<(), NotSaved> {
     let Ok([image, files]) = <[OwnedFd; 2]>::try_from(fds) else {
-        return Err(goes_on("there are no files to save to"));
+        return Err(goes_on("the save request carries no target files"));
     };
     let copied = || -> Result<(), StepError> {
-        let what = "copy the saved sandbox";
+        let what = "copy the checkpoint";
         let mut from = File::open(Path::new(ROOM).join(IMAGE)).step(what)?;
         std::io::copy(&mut from, &mut File::from(image)).step(what)?;
         scratch::keep(Path::new(PLACES), File::from(files), kept.scratch_bytes)
@@ -88,14 +88,14 @@ fn copy(kept: &Kept<'_>, fds: Vec<OwnedFd>) -> Result<(), NotSaved> {
 fn bring_back(kept: &mut Kept<'_>) -> Result<(), NotSaved> {
     let back = kept.restore(ROOM);
     back.map_err(|failed| NotSaved {
-        message: format!("it could not be brought back: {}", failed.words()),
+        message: format!("the sandbox could not be restored after saving: {}", failed.words()),
         over: true,
     })
 }
 
 /// Room in memory for one image.
 pub(super) fn make_room() -> Result<(), StepError> {
-    fs::create_dir_all(ROOM).step("make room for the image")?;
+    fs::create_dir_all(ROOM).step("create the directory for the checkpoint image")?;
     mount_tmpfs(Path::new(ROOM), "size=16g,nr_inodes=16,mode=0700")
 }
 
@@ -106,7 +106,7 @@ pub(super) fn let_go_of_room() {
 fn write_image(kept: &Kept<'_>) -> Result<(), String> {
     let run = || -> Result<(i32, String), StepError> {
         let null = lay_null()?;
-        let (ears, mouth) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("make a pipe")?;
+        let (ears, mouth) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).step("create a pipe")?;
         let name = kept.name();
         let argv = arguments(kept.runtime, &["checkpoint", "-image-path", ROOM, &name]);
         let begun = begin_runtime(&argv, &[], &[&null, &null, &mouth])?;
@@ -117,7 +117,7 @@ fn write_image(kept: &Kept<'_>) -> Result<(), String> {
     kept.await_end(&ENDED_WITHIN);
     match done {
         Ok((0, _)) => Ok(()),
-        Ok((_, words)) => Err(format!("runsc checkpoint: {words}")),
+        Ok((_, words)) => Err(format!("runsc checkpoint failed: {words}")),
         Err(error) => Err(chain(&error)),
     }
 }

@@ -40,8 +40,8 @@ enum What {
     File(u64),
 }
 
-const KEEP: &str = "keep the scratch files";
-const LAY: &str = "lay the saved scratch files";
+const KEEP: &str = "save the scratch files";
+const LAY: &str = "restore the scratch files";
 
 /// Writes everything below the scratch places, but neither the places themselves nor what is no file (sockets, pipes).
 /// More than `most` bytes of files are an error.

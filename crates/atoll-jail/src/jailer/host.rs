@@ -81,23 +81,23 @@ fn user_namespaces() -> Layer {
     let (available, detail, fix) = if max.unwrap_or(0) == 0 {
         (
             false,
-            "user namespaces are switched off".to_owned(),
+            "user namespaces are disabled".to_owned(),
             Some("sysctl -w user.max_user_namespaces=10000".to_owned()),
         )
     } else if switch("/proc/sys/kernel/unprivileged_userns_clone", "0") {
         (
             false,
-            "user namespaces are for root only".to_owned(),
+            "user namespaces are restricted to root".to_owned(),
             Some("sysctl -w kernel.unprivileged_userns_clone=1, or run as root".to_owned()),
         )
     } else if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
         (
             false,
-            "AppArmor keeps user namespaces from ordinary users".to_owned(),
+            "AppArmor restricts user namespaces for unprivileged users".to_owned(),
             Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()),
         )
     } else {
-        (true, format!("allowed, at most {} at once", max.unwrap_or(0)), None)
+        (true, format!("allowed, at most {} at a time", max.unwrap_or(0)), None)
     };
     Layer {
         name: "user_namespaces",
@@ -112,9 +112,9 @@ fn seccomp() -> Layer {
     let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").unwrap_or_default();
     let available = actions.contains("errno") && actions.contains("kill_process");
     let detail = if available {
-        "filters with errno and kill".to_owned()
+        "filters with errno and kill actions".to_owned()
     } else {
-        "the kernel has no seccomp filters".to_owned()
+        "the kernel does not support seccomp filters".to_owned()
     };
     let fix = (!available).then(|| "use a kernel built with CONFIG_SECCOMP_FILTER".to_owned());
     Layer {
@@ -130,11 +130,11 @@ fn landlock() -> Layer {
     let abi = kernel_abi();
     let available = abi >= MIN_ABI;
     let detail = if available {
-        format!("version {abi}")
+        format!("ABI version {abi}")
     } else {
-        format!("Landlock version {abi} is below {MIN_ABI}")
+        format!("Landlock ABI version {abi} is below the required version {MIN_ABI}")
     };
-    let fix = (!available).then(|| "use Linux 6.2 or newer with `landlock` in the `lsm=` boot parameter".to_owned());
+    let fix = (!available).then(|| "use Linux 6.2 or later with `landlock` in the `lsm=` boot parameter".to_owned());
     Layer {
         name: "landlock",
         available,
@@ -154,7 +154,7 @@ fn groups(mode: Mode, ours: &[u32]) -> Result<Layout, String> {
     if missing.is_empty() {
         Ok(layout)
     } else {
-        Err(format!("no cgroup controller for {missing:?}"))
+        Err(format!("missing cgroup controllers: {missing:?}"))
     }
 }
 
@@ -164,12 +164,14 @@ fn cgroups(mode: Mode, groups: &Result<Layout, String>) -> Layer {
         (Ok(layout), true) => layout.kind().to_owned(),
         (Ok(layout), false) => format!("{}, delegated: {}", layout.kind(), layout.places()),
         (Err(why), true) => why.clone(),
-        (Err(why), false) => format!("{why}; limits by rlimits and a watcher, weaker than cgroups"),
+        (Err(why), false) => {
+            format!("{why}; limits are enforced by rlimits and a memory watcher, which is weaker than cgroups")
+        }
     };
     let fix = if required {
-        "enable the memory, cpu and pids controllers"
+        "enable the memory, cpu and pids cgroup controllers"
     } else {
-        "run as root, or in a cgroup of its own: `systemd-run --user --scope --property=Delegate=yes atoll ...`"
+        "run as root, or in a delegated cgroup: `systemd-run --user --scope --property=Delegate=yes atoll ...`"
     };
     Layer {
         name: "cgroups",
@@ -187,7 +189,7 @@ fn proc_visible() -> Layer {
             name: "proc",
             available: false,
             required: true,
-            detail: "there is no /proc".to_owned(),
+            detail: "/proc is not mounted".to_owned(),
             fix: Some(fix("proc").to_owned()),
         };
     }
@@ -197,9 +199,9 @@ fn proc_visible() -> Layer {
         .filter_map(|line| line.split(' ').nth(4))
         .any(|at| at.starts_with("/proc/"));
     let detail = if covered {
-        "parts of /proc are covered by mounts".to_owned()
+        "parts of /proc are masked by mounts".to_owned()
     } else {
-        "nothing of it is hidden".to_owned()
+        "not masked".to_owned()
     };
     let fix = covered.then(|| "run outside a container, or in one with an unmasked /proc".to_owned());
     Layer {
@@ -215,8 +217,8 @@ fn proc_visible() -> Layer {
 pub(super) fn become_namespace_root() -> Result<(), StepError> {
     use nix::sched::CloneFlags;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).step("make a user namespace")?;
-    fs::write("/proc/self/setgroups", "deny").step("forbid setgroups")?;
-    fs::write("/proc/self/gid_map", format!("0 {gid} 1")).step("map the group")?;
-    fs::write("/proc/self/uid_map", format!("0 {uid} 1")).step("map the user")
+    nix::sched::unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).step("create a user namespace")?;
+    fs::write("/proc/self/setgroups", "deny").step("disable setgroups")?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1")).step("write the gid map")?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1")).step("write the uid map")
 }

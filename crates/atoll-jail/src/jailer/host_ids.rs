@@ -56,7 +56,7 @@ impl HostIds {
             }
         }
         let what = format!(
-            "find a free host id: all {} of this template belong to living sandboxes; end some first",
+            "allocate a host user ID: all {} IDs of this template are used by running sandboxes; terminate some first",
             self.end - FIRST
         );
         Err(rustix::io::Errno::USERS).step(&what)
@@ -91,7 +91,7 @@ mod tests {
         ids.take().unwrap();
         let refused = ids.take().unwrap_err().to_string();
         assert!(
-            refused.contains("all 2 of this template") && refused.contains("end some"),
+            refused.contains("all 2 IDs of this template") && refused.contains("terminate some"),
             "{refused}"
         );
         ids.give_back(FIRST);

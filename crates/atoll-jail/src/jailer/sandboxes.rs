@@ -103,7 +103,7 @@ impl Jailer {
         let template = self
             .templates
             .get_mut(&wanted.template)
-            .ok_or("its template is not open")?;
+            .ok_or("the sandbox's template is not open")?;
         let host_id = template.take_host_id()?;
         let sandbox = Sandbox {
             template: wanted.template,
@@ -236,7 +236,7 @@ impl Jailer {
         inputs: &[InputPlan],
         proofs: &[OwnedFd],
     ) -> Result<(), Fault> {
-        let sandbox = self.sandboxes.get_mut(id).ok_or("there is no such sandbox")?;
+        let sandbox = self.sandboxes.get_mut(id).ok_or("the sandbox does not exist")?;
         if let Some(groups) = sandbox.groups.as_ref().filter(|_| sandbox.limits != limits) {
             let before = std::mem::replace(&mut sandbox.limits, limits);
             if let Err(error) = sandbox.outer().and_then(|outer| Ok(groups.set_limits(&outer)?)) {
@@ -291,7 +291,7 @@ impl Jailer {
         let inspected = match (&pidfd, known.runtime) {
             (_, Some(RuntimeKind::Runsc)) => crate::receipt::gvisor::inspect(known),
             (Some(pidfd), _) => crate::receipt::inspect(pidfd.as_fd(), known),
-            (None, _) => Err(rustix::io::Errno::MFILE).step("take the context's pidfd"),
+            (None, _) => Err(rustix::io::Errno::MFILE).step("receive the context's pidfd"),
         };
         match inspected {
             Ok(layers) => self.tell(&FromJailer::Inspected { sandbox: id, layers }),

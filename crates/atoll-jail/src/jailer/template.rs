@@ -55,7 +55,7 @@ impl Template {
         let (ours, theirs) = channel::pair()?;
         let (go, wait) = channel::pair()?;
         let spawner = match fork_with(OWN_NAMESPACES)
-            .step("make the template's namespaces")
+            .step("create the template's namespaces")
             .wall("namespaces")?
         {
             Forked::Child => {
@@ -137,12 +137,12 @@ fn take_runtime(
     empty: &Path,
 ) -> Result<Vec<Part>, Fault> {
     let too_few = match (runtime.kind, mode) {
-        (RuntimeKind::Runc | RuntimeKind::Kata, Mode::Rootless) => {
-            Some("it maps two users into a container, and an ordinary user has one; crun needs one only")
-        }
-        (RuntimeKind::Runsc, Mode::Rootless) => {
-            Some("gVisor keeps the files of the code's user as another user than its own, and an ordinary user has one")
-        }
+        (RuntimeKind::Runc | RuntimeKind::Kata, Mode::Rootless) => Some(
+            "this runtime maps two user IDs into a container, and an unprivileged user has only one; use crun, which needs one",
+        ),
+        (RuntimeKind::Runsc, Mode::Rootless) => Some(
+            "gVisor needs separate user IDs for itself and for the sandbox's files, and an unprivileged user has only one",
+        ),
         _ => None,
     };
     if let Some(message) = too_few {
@@ -163,10 +163,10 @@ fn map_ids(pid: i32, slot: Option<&Slot>, runtime: Option<&RuntimePlan>) -> Resu
     };
     // All namespaces below inherit it. Only runc cannot do without; nobody in its containers has the capability for it.
     if runtime.is_none_or(|runtime| !runtime.kind.maps_root()) {
-        fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
+        fs::write(format!("/proc/{pid}/setgroups"), "deny").step("disable setgroups")?;
     }
-    fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the template's groups")?;
-    fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the template's users")
+    fs::write(format!("/proc/{pid}/gid_map"), &map).step("write the template's gid map")?;
+    fs::write(format!("/proc/{pid}/uid_map"), &map).step("write the template's uid map")
 }
 
 /// In a child that could not become the spawner: why, for the jailer.
@@ -183,7 +183,7 @@ fn last_words(channel: &OwnedFd) -> Fault {
     match channel::receive_to_the_end::<FromSpawner>(channel) {
         Ok((FromSpawner::NoWall { layer, message }, _)) => NoWall::new(&layer, message).into(),
         Ok((FromSpawner::Broken { message }, _)) => message.into(),
-        Ok(_) | Err(_) => "the spawner ended at once".into(),
+        Ok(_) | Err(_) => "the spawner exited immediately".into(),
     }
 }
 
@@ -198,12 +198,12 @@ fn become_spawner(wait: &OwnedFd, channel: OwnedFd) -> StepError {
 fn try_become_spawner(wait: &OwnedFd, channel: OwnedFd) -> Result<std::convert::Infallible, StepError> {
     channel::receive_bytes(wait)
         .map_err(|_| rustix::io::Errno::PIPE)
-        .step("hear from the jailer")?;
+        .step("receive a message from the jailer")?;
     rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)
-        .step("become the namespace's group")
+        .step("switch to the namespace's root group")
         .wall("ids")?;
     rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
-        .step("become the namespace's root")
+        .step("switch to the namespace's root user")
         .wall("ids")?;
     lay_stdin(channel)?;
     let argv = [c"atoll".to_owned(), c"__spawner".to_owned()];

@@ -50,7 +50,7 @@ pub fn main(agent: AgentMain) -> i32 {
     match start() {
         Ok(start) => agent(start),
         Err(error) => {
-            let line = format!("the agent cannot start: {}\n", chain(&error));
+            let line = format!("the agent failed to start: {}\n", chain(&error));
             rustix::io::write(rustix::stdio::stderr(), line.as_bytes()).ok();
             1
         }
@@ -68,7 +68,7 @@ fn start() -> Result<AgentStart, StepError> {
     };
     let filters = Filters::compile(plan.mode)
         .map_err(|_| Errno::INVAL)
-        .step("compile the filters")?;
+        .step("compile the seccomp filters")?;
     let filters = Rc::new(filters);
     ask_ahead();
     lock_agent(&plan.walls, &filters)?;
@@ -89,7 +89,7 @@ fn start() -> Result<AgentStart, StepError> {
 }
 
 fn read(plan: OwnedFd) -> Result<AgentPlan, StepError> {
-    let what = "read the agent's plan";
+    let what = "read the agent's configuration";
     let mut text = String::new();
     std::fs::File::from(plan).read_to_string(&mut text).step(what)?;
     serde_json::from_str(&text).map_err(std::io::Error::from).step(what)

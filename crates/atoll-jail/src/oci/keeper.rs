@@ -50,7 +50,7 @@ fn start(plan: &ShellPlan, runtime: &RuntimePlan, host_id: u32) -> Result<OwnedF
     let failed = |error: StepError| Failed::of(&error);
     let (cgroups, beside) = prepare(plan, runtime, host_id).map_err(failed)?;
     let (ears, mouth) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-        .step("make a pipe")
+        .step("create a pipe")
         .map_err(failed)?;
     // Never a file of the host: runtimes give what they find there to the container's user.
     let [agent, agent_plan, scratch] = &beside;
@@ -63,14 +63,15 @@ fn start(plan: &ShellPlan, runtime: &RuntimePlan, host_id: u32) -> Result<OwnedF
         0 => forbid_nesting().map(|()| ears).map_err(failed),
         _ => Err(Failed::of_wall(
             "runtime",
-            format!("{}: {words}", runtime.kind.as_str()),
+            format!("{} failed: {words}", runtime.kind.as_str()),
         )),
     }
 }
 
 /// The groups to join, and what becomes descriptors 3, 4 and 5 of the agent.
 fn prepare(plan: &ShellPlan, runtime: &RuntimePlan, host_id: u32) -> Result<(Vec<OwnedFd>, [OwnedFd; 3]), StepError> {
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .step("set the parent-death signal")?;
     let own: Vec<&OwnedFd> = [&plan.agent, &plan.sync].into_iter().chain(&plan.scratch).collect();
     lay_null()?;
     keep_only(&own)?;
@@ -84,9 +85,9 @@ fn prepare(plan: &ShellPlan, runtime: &RuntimePlan, host_id: u32) -> Result<(Vec
     };
     let config = bundle::config(&bundle)
         .map_err(|_| Errno::INVAL)
-        .step("write the filter down")?;
-    fs::write(format!("{BUNDLE}/config.json"), config.to_string()).step("write the bundle")?;
-    let agent = plan.agent.try_clone().step("copy a descriptor")?;
+        .step("write the seccomp profile")?;
+    fs::write(format!("{BUNDLE}/config.json"), config.to_string()).step("write the OCI bundle")?;
+    let agent = plan.agent.try_clone().step("duplicate a descriptor")?;
     Ok((cgroups, [agent, agent_plan(plan)?, scratch]))
 }
 
@@ -95,22 +96,22 @@ pub(crate) fn stage(plan: &ShellPlan, host_id: u32) -> Result<OwnedFd, StepError
     mount_proc(Path::new("/proc"), "")?;
     mount_tmpfs(Path::new(STAGE), "size=4m,nr_inodes=1k,mode=0755")?;
     for dir in [INPUTS, SCRATCH, PLACES, BUNDLE, STATE] {
-        fs::create_dir(dir).step(&format!("make {dir}"))?;
+        fs::create_dir(dir).step(&format!("create {dir}"))?;
     }
     mount_tmpfs(Path::new(INPUTS), "size=64k,nr_inodes=300,mode=0755")?;
-    mount_change(INPUTS, MountPropagationFlags::SHARED).step("let inputs through")?;
+    mount_change(INPUTS, MountPropagationFlags::SHARED).step("enable mount propagation for inputs")?;
     for (name, _) in SCRATCH_PLACES {
-        fs::create_dir(Path::new(PLACES).join(name)).step("make a scratch place")?;
+        fs::create_dir(Path::new(PLACES).join(name)).step("create a scratch directory")?;
     }
     let base = Path::new(SCRATCH);
     let root = fill_scratch(plan, base, host_id, |name, _| Path::new(PLACES).join(name))?;
     // From its root no path leads to the stage.
-    unmount(base, UnmountFlags::DETACH).step("let go of the scratch root's place")?;
+    unmount(base, UnmountFlags::DETACH).step("unmount the scratch root")?;
     Ok(root)
 }
 
 fn agent_plan(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
-    let what = "write the agent's plan";
+    let what = "write the agent's configuration";
     let body = serde_json::to_vec(&AgentPlan::of(plan))
         .map_err(std::io::Error::from)
         .step(what)?;
@@ -122,7 +123,7 @@ fn agent_plan(plan: &ShellPlan) -> Result<OwnedFd, StepError> {
 
 /// Starts the runtime in these groups, with these descriptors: 0, 1, 2 ….
 pub(crate) fn begin_runtime(argv: &[&str], cgroups: &[OwnedFd], fds: &[&OwnedFd]) -> Result<(i32, OwnedFd), StepError> {
-    match fork_with(0).step("fork the runtime")? {
+    match fork_with(0).step("fork the container runtime")? {
         Forked::Parent { pid, pidfd } => Ok((pid, pidfd)),
         Forked::Child => {
             let failed = become_runtime(argv, cgroups, fds);
@@ -136,7 +137,7 @@ pub(crate) fn begin_runtime(argv: &[&str], cgroups: &[OwnedFd], fds: &[&OwnedFd]
 /// Waits until it has done its work. Its exit code, and its words.
 pub(crate) fn await_runtime((pid, pidfd): &(i32, OwnedFd), ears: &OwnedFd) -> Result<(i32, String), StepError> {
     let words = listen(pidfd, ears)?;
-    let code = match waitpid(nix::unistd::Pid::from_raw(*pid), None).step("wait for the runtime")? {
+    let code = match waitpid(nix::unistd::Pid::from_raw(*pid), None).step("wait for the container runtime")? {
         WaitStatus::Exited(_, code) => code,
         _ => 128,
     };
@@ -150,7 +151,7 @@ fn become_runtime(argv: &[&str], cgroups: &[OwnedFd], fds: &[&OwnedFd]) -> StepE
                 .step("join the sandbox's cgroup")
                 .wall("cgroups")?;
         }
-        let copy = |fd: &&OwnedFd| fd.try_clone().step("copy a descriptor");
+        let copy = |fd: &&OwnedFd| fd.try_clone().step("duplicate a descriptor");
         let fds = fds.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
         lay_all(&fds, None)?;
         std::mem::forget(fds);
@@ -161,7 +162,7 @@ fn become_runtime(argv: &[&str], cgroups: &[OwnedFd], fds: &[&OwnedFd]) -> StepE
         let text = |word: &&str| {
             CString::new(*word)
                 .map_err(std::io::Error::from)
-                .step("read the command")
+                .step("encode the command line")
         };
         let argv = argv.iter().map(text).collect::<Result<Vec<_>, _>>()?;
         let env = [
@@ -169,7 +170,7 @@ fn become_runtime(argv: &[&str], cgroups: &[OwnedFd], fds: &[&OwnedFd]) -> StepE
             c"HOME=/tmp".to_owned(),
         ];
         let program = text(&RUNTIME)?;
-        nix::unistd::execve(&program, &argv, &env).step("start the runtime")
+        nix::unistd::execve(&program, &argv, &env).step("start the container runtime")
     };
     match run() {
         Ok(never) => match never {},
@@ -192,7 +193,7 @@ fn arguments(kind: RuntimeKind) -> Vec<&'static str> {
 /// A second lock on nested user namespaces, besides the filters. No runtime has a word for it, so a helper joins the
 /// container's user namespace and turns it; no code has come by then.
 fn forbid_nesting() -> Result<(), StepError> {
-    let what = "forbid nested user namespaces";
+    let what = "disable nested user namespaces";
     let pid: i32 = fs::read_to_string(PID).step(what)?.trim().parse().unwrap_or(0);
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::SRCH).step(what)?;
     let first = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).step(what)?;
@@ -221,12 +222,12 @@ fn listen(pidfd: &OwnedFd, ears: &OwnedFd) -> Result<String, StepError> {
         let mut fds = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(ears, interest)];
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).step("wait for the runtime"),
+            Err(errno) => return Err(errno).step("wait for the container runtime"),
         }
         let (ended, spoke) = (!fds[0].revents().is_empty(), fds[1].revents().contains(PollFlags::IN));
         if spoke {
             let mut piece = [0; 1024];
-            let count = rustix::io::read(ears, &mut piece).step("hear the runtime")?;
+            let count = rustix::io::read(ears, &mut piece).step("read the container runtime's output")?;
             let room = COMPLAINT_BYTES.saturating_sub(words.len());
             words.extend_from_slice(&piece[..count.min(room)]);
             open = count > 0;

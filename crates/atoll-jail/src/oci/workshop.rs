@@ -79,13 +79,13 @@ pub(crate) fn build(
     // Over the one that was just put together, which lives on in its copy.
     mount_tmpfs(root, "size=1m,nr_inodes=1k,mode=0755")?;
     for place in ["/proc", "/tmp", "/etc", "/dev", "/run", ROOT, GROUPS] {
-        fs::create_dir_all(root.join(&place[1..])).step(&format!("make {place}"))?;
+        fs::create_dir_all(root.join(&place[1..])).step(&format!("create {place}"))?;
     }
     attach_parts(root, workshop.0, workshop.1)?;
     if !kind.maps_root() {
         mount_tmpfs(&root.join(&GROUPS[1..]), "size=4k,nr_inodes=2,mode=0555")?;
     }
     mount_proc(&root.join("proc"), "")?;
-    attach(tree.as_fd(), &root.join(&ROOT[1..])).step("show the template's root")?;
+    attach(tree.as_fd(), &root.join(&ROOT[1..])).step("mount the template's root")?;
     enter_root(root)
 }

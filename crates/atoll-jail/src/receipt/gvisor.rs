@@ -14,7 +14,7 @@ use std::fs;
 /// What `runsc` calls the process.
 const KERNEL: &str = "runsc-sandbox";
 /// Walls of the jail that are not there, and why that is no loss.
-const NOT_THERE: &str = "Landlock is not there: the sandbox's files are gVisor's own view, served by another process";
+const NOT_THERE: &str = "Landlock is not used: gVisor provides the sandbox's file system, served by a separate process";
 
 /// Without cgroups there is no list of the sandbox's processes to look into: then they are a wall that a test took away.
 pub(crate) fn inspect(known: Known<'_>) -> Result<Map<String, Value>, StepError> {
@@ -31,7 +31,7 @@ pub(crate) fn inspect(known: Known<'_>) -> Result<Map<String, Value>, StepError>
             check(&layers)?;
         }
         None if known.walls.is_off(Wall::Cgroups) => {}
-        None => return Err(Errno::OPNOTSUPP).step("find the groups").wall("cgroups"),
+        None => return Err(Errno::OPNOTSUPP).step("find the sandbox's cgroups").wall("cgroups"),
     }
     Ok(layers)
 }
@@ -42,8 +42,9 @@ fn sentry(groups: &SandboxGroups) -> Result<Value, StepError> {
     let is_kernel =
         |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.starts_with(KERNEL.as_bytes()));
     let pid = members.into_iter().find(is_kernel);
-    let pid = pid.ok_or(Errno::SRCH).step("find gVisor's kernel")?;
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).step("read the status of gVisor's kernel")?;
+    let pid = pid.ok_or(Errno::SRCH).step("find the gVisor kernel process")?;
+    let status =
+        fs::read_to_string(format!("/proc/{pid}/status")).step("read the status of the gVisor kernel process")?;
     let field = |name: &str| line(&status, name).unwrap_or_default();
     Ok(json!({
         "namespaces": own_namespaces(pid)?,
@@ -70,7 +71,7 @@ fn check(layers: &Map<String, Value>) -> Result<(), StepError> {
     match walls.into_iter().find(|(_, is_up)| !is_up) {
         None => Ok(()),
         Some((layer, _)) => Err(Errno::PERM)
-            .step(&format!("find the required wall `{layer}` up around gVisor's kernel"))
+            .step(&format!("verify the required layer `{layer}` around gVisor's kernel"))
             .wall(layer),
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn check(layers: &Map<String, Value>, limits: &Limits, required: &BTr
     match required.iter().find(|layer| !is_up(**layer, layers, limits)) {
         None => Ok(()),
         Some(layer) => Err(Errno::PERM)
-            .step(&format!("find the required wall `{layer}` up"))
+            .step(&format!("verify the required layer `{layer}`"))
             .wall(layer.as_str()),
     }
 }

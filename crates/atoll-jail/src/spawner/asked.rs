@@ -29,7 +29,7 @@ impl Asked {
 
     /// Requests that a dead zygote never answered.
     pub(super) fn fail_all(&mut self) -> Vec<Event> {
-        let refused = |(_, owner): (u32, Owner)| owner.refused("the zygote ended while forking".to_owned());
+        let refused = |(_, owner): (u32, Owner)| owner.refused("the zygote exited while forking".to_owned());
         self.sent.drain().map(refused).collect()
     }
 }
@@ -130,7 +130,7 @@ impl Zygotes {
             _ => {
                 let owner = self.asked.sent.remove(&reply.context)?;
                 let errno = Errno::from_raw_os_error(reply.value);
-                Some(owner.refused(format!("the fork was refused: {errno}")))
+                Some(owner.refused(format!("fork failed: {errno}")))
             }
         }
     }
@@ -147,10 +147,10 @@ impl Zygotes {
     }
 }
 
-/// A zygote that may not enter the sandbox's pid namespace.
+/// A zygote that may not enter the sandbox's PID namespace.
 fn of_refused_fork(errno: i32) -> Option<NoWall> {
     let errno = Errno::from_raw_os_error(errno);
-    let what = "enter the sandbox's pid namespace".to_owned();
+    let what = "enter the sandbox's PID namespace".to_owned();
     let layer = Some("namespaces");
     NoWall::in_error(&StepError { what, errno, layer })
 }

@@ -53,7 +53,7 @@ pub(super) fn run(shell: BorrowedFd<'_>, asked: &Attach, resize: bool, is_kept: 
 
 fn join_and_attach(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), StepError> {
     join_namespaces(shell, libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
-        .step("join the sandbox")
+        .step("join the sandbox's namespaces")
         .wall("namespaces")?;
     become_user()?;
     if resize {
@@ -66,7 +66,7 @@ fn join_and_attach(shell: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Resul
 
 fn join_keeper_and_attach(keeper: BorrowedFd<'_>, asked: &Attach, resize: bool) -> Result<(), StepError> {
     join_namespaces(keeper, libc::CLONE_NEWNS)
-        .step("join the container's keeper")
+        .step("join the container supervisor's namespaces")
         .wall("namespaces")?;
     if resize {
         make_room(&asked.limits, keeper::ROOM)?;
@@ -77,13 +77,13 @@ fn join_keeper_and_attach(keeper: BorrowedFd<'_>, asked: &Attach, resize: bool) 
 fn make_room(limits: &Limits, place: &str) -> Result<(), StepError> {
     let (bytes, inodes) = (limits.scratch.get(), limits.scratch_inodes.get());
     let options = format!("size={bytes},nr_inodes={inodes}");
-    mount_remount(place, MountFlags::NOSUID | MountFlags::NODEV, options).step("resize the scratch files")
+    mount_remount(place, MountFlags::NOSUID | MountFlags::NODEV, options).step("resize the scratch file system")
 }
 
 fn lay_inputs(asked: &Attach, dir: &Path) -> Result<(), StepError> {
     for (name, tree) in asked.names.iter().zip(&asked.trees) {
         let place = dir.join(name);
-        fs::write(&place, "").step(&format!("make room for the input {name}"))?;
+        fs::write(&place, "").step(&format!("create the mount point of the input {name}"))?;
         attach(tree.as_fd(), &place).step(&format!("mount the input {name}"))?;
     }
     Ok(())

@@ -50,7 +50,7 @@ impl Fork {
     /// A fork into `sandbox`, which may still be being built: the fork waits at its gate.
     pub(super) fn new(owner: Owner, stdio: [OwnedFd; 3], sandbox: &mut Sandbox) -> Result<Self, StepError> {
         let [control, stdout, stderr] = stdio;
-        let shell = sandbox.shell.try_clone().step("copy a descriptor")?;
+        let shell = sandbox.shell.try_clone().step("duplicate a descriptor")?;
         let rlimits = crate::rlimits::of(&sandbox.limits, sandbox.alone);
         let fds = vec![shell, control, stdout, stderr, sandbox.gate()?];
         Ok(Self {
@@ -80,12 +80,12 @@ impl Fork {
 
     pub(super) fn fail(self, error: &ChannelError) -> Event {
         self.owner
-            .refused(format!("the fork cannot be asked for: {}", chain(error)))
+            .refused(format!("cannot send the fork request to the zygote: {}", chain(error)))
     }
 
     pub(super) fn refuse(self, why: &str) -> Event {
         self.owner
-            .refused(format!("the template's interpreter does not start: {why}"))
+            .refused(format!("the template's interpreter failed to start: {why}"))
     }
 }
 

@@ -34,14 +34,14 @@ fn try_become_zygote(
     if mode == Mode::Root {
         rustix::thread::set_keep_capabilities(true).step("keep capabilities")?;
         let (uid, gid) = (rustix::process::Uid::from_raw(1), rustix::process::Gid::from_raw(1));
-        rustix::thread::set_thread_res_gid(gid, gid, gid).step("become the zygote's group")?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid).step("become the zygote's user")?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid).step("switch to the zygote's group")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).step("switch to the zygote's user")?;
     }
     keep_three_capabilities()?;
     let null =
         rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty()).step("open /dev/null")?;
-    rustix::stdio::dup2_stdin(&null).step("lay /dev/null")?;
-    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).step("lay stdout")?;
+    rustix::stdio::dup2_stdin(&null).step("redirect stdio to /dev/null")?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr()).step("redirect stdout")?;
     crate::sys::process::lay_and_close(channel)?;
     nix::sys::signal::SigSet::empty()
         .thread_set_mask()
@@ -49,7 +49,7 @@ fn try_become_zygote(
     let text = |s: &str| {
         CString::new(s)
             .map_err(std::io::Error::from)
-            .step("read the zygote's command")
+            .step("encode the zygote's command line")
     };
     let argv = argv.iter().map(|arg| text(arg)).collect::<Result<Vec<_>, _>>()?;
     let env = env
@@ -67,7 +67,7 @@ fn keep_three_capabilities() -> Result<(), StepError> {
     // The change of ids has left all capabilities permitted but none in effect.
     let mut all = rustix::thread::capabilities(None).step("read capabilities")?;
     all.effective = all.permitted;
-    rustix::thread::set_capabilities(None, all).step("use capabilities")?;
+    rustix::thread::set_capabilities(None, all).step("raise effective capabilities")?;
     for capability in CapabilitySet::all().iter().filter(|c| !KEPT.contains(*c)) {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
@@ -81,7 +81,7 @@ fn keep_three_capabilities() -> Result<(), StepError> {
     };
     rustix::thread::set_capabilities(None, sets).step("set capabilities")?;
     for capability in KEPT.iter() {
-        rustix::thread::configure_capability_in_ambient_set(capability, true).step("pass a capability on")?;
+        rustix::thread::configure_capability_in_ambient_set(capability, true).step("set an ambient capability")?;
     }
     Ok(())
 }

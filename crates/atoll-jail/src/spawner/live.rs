@@ -30,7 +30,7 @@ impl Live {
     pub(super) fn start(plan: &ZygotePlan, env: &BTreeMap<String, String>, mode: Mode) -> Result<Self, StepError> {
         let (ours, theirs) = channel::pair()
             .map_err(|_| rustix::io::Errno::MFILE)
-            .step("make the zygote's channel")?;
+            .step("create the zygote's channel")?;
         let config = Value::Object(plan.config.clone());
         channel::send(&ours, &config, &[])
             .map_err(|_| rustix::io::Errno::PIPE)

@@ -30,7 +30,7 @@ impl Spawner {
         if let Some(id) = shell {
             return self.sandbox_ended(id);
         }
-        let how = format!("the zygote ended (exit {:?}, signal {:?})", end.0, end.1);
+        let how = format!("the zygote exited (status {:?}, signal {:?})", end.0, end.1);
         match self.zygotes.ended(pid, &how, &self.filters)? {
             Some(events) => self.tell_all(events),
             None => {

@@ -100,7 +100,7 @@ impl Sandbox {
             Some(RuntimeKind::Runsc) => GVISOR_KEEPER_NAMESPACES,
             Some(RuntimeKind::Crun | RuntimeKind::Runc | RuntimeKind::Kata) => KEEPER_NAMESPACES,
         };
-        let forked = fork_with(own).step("make the sandbox's namespaces");
+        let forked = fork_with(own).step("create the sandbox's namespaces");
         let is_vm = order.vm.is_some();
         let (pid, shell) = match (forked.wall("namespaces")?, runtime) {
             (Forked::Child, None) => match (&template.vm, order.vm) {
@@ -150,7 +150,7 @@ impl Sandbox {
         let fds: Vec<_> = self.cgroups.iter().map(AsFd::as_fd).collect();
         match &self.sync {
             Some(sync) => Ok(channel::send_bytes(sync, b"go", &fds)?),
-            None => Err("the sandbox has its groups already".into()),
+            None => Err("the sandbox already has its cgroups".into()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Sandbox {
                 Progress::Ready(fds.into_iter().next())
             }
             Ok((FromShell::Failed(failed), _)) => Progress::Failed(failed.into_fault()),
-            Err(_) => Progress::Failed("its first process ended while it was being built".into()),
+            Err(_) => Progress::Failed("its first process exited during setup".into()),
         }
     }
 
@@ -181,7 +181,7 @@ impl Sandbox {
     pub(super) fn gate(&mut self) -> Result<OwnedFd, StepError> {
         let (ours, theirs) = channel::pair()
             .map_err(|_| rustix::io::Errno::MFILE)
-            .step("make a gate")?;
+            .step("create the entry channel")?;
         if self.is_open {
             self.let_in(&ours)?;
         } else {
@@ -198,7 +198,7 @@ impl Sandbox {
         let fds: Vec<_> = self.cgroups.iter().chain(&self.ruleset).map(AsFd::as_fd).collect();
         channel::send_bytes(gate, bytes_of(&enter), &fds)
             .map_err(|_| rustix::io::Errno::PIPE)
-            .step("open a gate")
+            .step("open the entry channel")
     }
 
     /// Applies what is personal to a ready sandbox: room for files, and the inputs.
@@ -229,7 +229,7 @@ impl Sandbox {
 /// Gives the shell its one id.
 pub(crate) fn map_ids(pid: i32, host_id: u32) -> Result<(), StepError> {
     let map = format!("{SANDBOX_ID} {host_id} 1");
-    fs::write(format!("/proc/{pid}/setgroups"), "deny").step("forbid setgroups")?;
-    fs::write(format!("/proc/{pid}/gid_map"), &map).step("map the group")?;
-    fs::write(format!("/proc/{pid}/uid_map"), &map).step("map the user")
+    fs::write(format!("/proc/{pid}/setgroups"), "deny").step("disable setgroups")?;
+    fs::write(format!("/proc/{pid}/gid_map"), &map).step("write the gid map")?;
+    fs::write(format!("/proc/{pid}/uid_map"), &map).step("write the uid map")
 }

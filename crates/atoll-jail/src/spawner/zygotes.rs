@@ -136,8 +136,7 @@ impl Zygotes {
             .zygote
             .as_ref()
             .map_or(0, |plan| plan.rotation.start_seconds);
-        let message =
-            format!("it was not ready after {seconds} s and was ended; look at the template's preload and warm-up");
+        let message = format!("timed out: not ready after {seconds} s; check the template's preload and warm-up code");
         self.failed_starts = MAX_FAILED_STARTS;
         self.last_failure.clone_from(&message);
         self.hang_up(Place::Starting);

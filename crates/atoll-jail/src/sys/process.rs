@@ -150,7 +150,7 @@ pub(crate) fn close_from(first: u32, end: u32) -> Result<(), crate::step::StepEr
     let last = (end - 1).min(i32::MAX.cast_unsigned());
     // SAFETY: close_range takes numbers. Callers close descriptors that no owner in this process uses any more.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-    (if result == 0 { Ok(()) } else { Err(last_errno()) }).step("close descriptors")
+    (if result == 0 { Ok(()) } else { Err(last_errno()) }).step("close file descriptors")
 }
 
 /// Takes over a descriptor that this process was started with. Called once for each number, before anything else is opened.
@@ -159,7 +159,7 @@ pub(crate) fn take_descriptor(number: i32) -> Result<OwnedFd, crate::step::StepE
     // SAFETY: fcntl takes numbers.
     let set = unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     if set != 0 {
-        return Err(last_errno()).step(&format!("take descriptor {number}"));
+        return Err(last_errno()).step(&format!("set close-on-exec on descriptor {number}"));
     }
     // SAFETY: fcntl has found it open, and nobody in this process owns a descriptor that it was started with.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
@@ -171,7 +171,7 @@ pub(crate) fn lay_and_close(channel: OwnedFd) -> Result<(), crate::step::StepErr
     // SAFETY: dup2 takes two numbers; descriptor 3 has no owner in the process that is about to exec.
     let laid = unsafe { libc::dup2(channel.as_raw_fd(), 3) };
     if laid != 3 {
-        return Err(last_errno()).step("lay the channel");
+        return Err(last_errno()).step("set up the channel's descriptor");
     }
     if channel.as_raw_fd() == 3 {
         // dup2 onto itself leaves close-on-exec set.
@@ -185,7 +185,7 @@ pub(crate) fn lay_and_close(channel: OwnedFd) -> Result<(), crate::step::StepErr
 /// Makes `channel` descriptor 0 and closes everything above 2.
 pub(crate) fn lay_stdin(channel: OwnedFd) -> Result<(), crate::step::StepError> {
     use crate::step::Step;
-    rustix::stdio::dup2_stdin(&channel).step("lay the channel")?;
+    rustix::stdio::dup2_stdin(&channel).step("set up the channel's descriptor")?;
     std::mem::forget(channel);
     close_from(3, u32::MAX)
 }
@@ -198,10 +198,10 @@ pub(crate) fn lay_all(fds: &[OwnedFd], ruleset: Option<&OwnedFd>) -> Result<i32,
     let sources: Vec<i32> = fds.iter().chain(ruleset).map(AsRawFd::as_raw_fd).collect();
     // High numbers first, so that laying one cannot overwrite another that is still to be laid.
     for (index, fd) in (0..).zip(&sources) {
-        dup(*fd, BASE + index, true).step("lay a descriptor")?;
+        dup(*fd, BASE + index, true).step("duplicate a descriptor")?;
     }
     for index in 0..count {
-        dup(BASE + index, index, false).step("lay a descriptor")?;
+        dup(BASE + index, index, false).step("duplicate a descriptor")?;
     }
     close_from(count.cast_unsigned(), (BASE + count).cast_unsigned())?;
     let last = if ruleset.is_some() { BASE + count } else { -1 };

@@ -84,7 +84,9 @@ pub fn length_of(head: [u8; 4]) -> io::Result<usize> {
     let length = u32::from_le_bytes(head) as usize;
     match length <= MAX_FRAME {
         true => Ok(length),
-        false => Err(io::Error::other(format!("a frame of {length} bytes is too long"))),
+        false => Err(io::Error::other(format!(
+            "a frame of {length} bytes exceeds the limit of {MAX_FRAME} bytes"
+        ))),
     }
 }
 
@@ -111,7 +113,7 @@ mod tests {
         assert!(matches!(back, ToGuest::Limit { limits } if limits == Limits::SMALL));
         let long = [&u32::MAX.to_le_bytes()[..], b"{}"].concat();
         let refused = read::<ToGuest>(long.as_slice()).unwrap_err();
-        assert!(refused.to_string().contains("too long"), "{refused}");
+        assert!(refused.to_string().contains("exceeds the limit"), "{refused}");
         assert!(read::<ToGuest>(&frame[..7]).is_err());
     }
 

@@ -72,7 +72,7 @@ impl Guest {
         let mut plan: GuestPlan = serde_json::from_slice(&fs::read(PLAN)?)?;
         if kernel_abi() < MIN_ABI {
             let why = format!(
-                "the guest's kernel has version {} of it, and {MIN_ABI} is needed",
+                "the guest kernel supports ABI version {}, and version {MIN_ABI} is required",
                 kernel_abi()
             );
             plan.template.walls = plan.template.walls.without(Wall::Landlock, &why);
@@ -130,7 +130,7 @@ impl Guest {
                 return Err(ended("the agent", &self.shell));
             }
             if !ferry.is_empty() {
-                return Err(ended("the agent's carrier", &self.ferry));
+                return Err(ended("the relay process", &self.ferry));
             }
             if control.contains(PollFlags::IN) {
                 let asked = read(&self.control)?;
@@ -184,7 +184,7 @@ impl Guest {
                 None => Ok(()),
             };
             if given != Err(Errno::SRCH) {
-                given.step("give a process its limits").wall("rlimits")?;
+                given.step("set a process's resource limits").wall("rlimits")?;
             }
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Guest {
 /// How a child has ended, in words for the console.
 fn ended(who: &str, pidfd: &OwnedFd) -> Fault {
     let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
-    format!("{who} has ended: {status:?}").into()
+    format!("{who} exited: {status:?}").into()
 }
 
 fn failed(error: &(dyn Error + 'static)) -> FromGuest {
@@ -269,7 +269,7 @@ fn open_port(name: &str) -> Result<File, Fault> {
             return Ok(File::options().read(true).write(true).open(device)?);
         }
     }
-    Err(format!("the machine has no port {name}").into())
+    Err(format!("the VM has no virtio port {name}").into())
 }
 
 /// The images, with the guest's own devices in them, where a sandbox's first process looks for its root.
@@ -288,12 +288,12 @@ fn lay_root() -> Result<(), StepError> {
         trees.push(take_tree(Path::new(device), true)?);
     }
     let root = put_together(&parts, &trees)?;
-    attach(root.as_fd(), Path::new("/run/tmpl")).step("show the template's root")
+    attach(root.as_fd(), Path::new("/run/tmpl")).step("mount the template's root")
 }
 
 fn make_groups(limits: &Limits) -> Result<SandboxGroups, StepError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    rustix::mount::mount("cgroup2", GROUPS, "cgroup2", flags, None::<&CStr>).step("mount the cgroups")?;
+    rustix::mount::mount("cgroup2", GROUPS, "cgroup2", flags, None::<&CStr>).step("mount the cgroup file system")?;
     let all = InstanceGroups::create(Layout::detect()?, "guest", &[])?;
     all.create_sandbox("sandbox", limits, None)
 }
@@ -320,7 +320,7 @@ fn start_shell(
         main,
     };
     let (pid, pidfd) = match fork_with(OWN_NAMESPACES)
-        .step("make the sandbox's namespaces")
+        .step("create the sandbox's namespaces")
         .wall("namespaces")?
     {
         Forked::Child => crate::shell::run(shell),
@@ -342,7 +342,7 @@ fn start_shell(
 
 fn start_ferry(channel: OwnedFd) -> Result<OwnedFd, Fault> {
     let port = OwnedFd::from(open_port(AGENT_PORT)?);
-    match fork_with(0).step("fork the ferry")? {
+    match fork_with(0).step("fork the relay process")? {
         Forked::Parent { pidfd, .. } => Ok(pidfd),
         Forked::Child => {
             let Ok(writes_to) = port.try_clone() else { exit_now(1) };
@@ -355,7 +355,7 @@ fn start_ferry(channel: OwnedFd) -> Result<OwnedFd, Fault> {
                 patient: true,
                 holds: ferry::Holds::default(),
             });
-            tell(&format!("the agent's carrier: {ended:?}"));
+            tell(&format!("the relay process exited: {ended:?}"));
             exit_now(0)
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn give_up(error: &dyn std::error::Error) -> i32 {
 
 /// To the console, which only the host reads.
 pub(super) fn tell(what: &str) {
-    fs::write("/dev/console", format!("atoll: the guest ends: {what}\n")).ok();
+    fs::write("/dev/console", format!("atoll: guest exiting: {what}\n")).ok();
 }
 
 fn power_off() -> i32 {
@@ -69,28 +69,28 @@ fn power_off() -> i32 {
 
 fn start() -> Result<Infallible, StepError> {
     mount_system()?;
-    let plan = fs::read(PLAN).step("read the guest's plan")?;
+    let plan = fs::read(PLAN).step("read the guest's configuration")?;
     let told: GuestPlan = serde_json::from_slice(&plan)
         .map_err(std::io::Error::from)
-        .step("read the guest's plan")?;
+        .step("read the guest's configuration")?;
     for module in &told.modules {
         load(&Path::new(MODULES).join(module))?;
     }
     mount_tmpfs(Path::new(BASE), "mode=0755,nr_inodes=4k")?;
     for place in PLACES {
-        fs::create_dir_all(Path::new(BASE).join(place)).step(&format!("make /{place}"))?;
+        fs::create_dir_all(Path::new(BASE).join(place)).step(&format!("create /{place}"))?;
     }
     mount_image("/dev/vda", IMAGE)?;
     mount_image("/dev/vdb", TEMPLATE)?;
-    fs::write(format!("{BASE}{PLAN}"), plan).step("keep the guest's plan")?;
+    fs::write(format!("{BASE}{PLAN}"), plan).step("save the guest's configuration")?;
     for place in ["/proc", "/sys", "/dev"] {
-        mount_move(place, format!("{BASE}{place}")).step(&format!("move {place}"))?;
+        mount_move(place, format!("{BASE}{place}")).step(&format!("move the mount {place}"))?;
     }
     empty_first_root();
-    rustix::process::chdir(BASE).step("enter the base")?;
-    mount_move(".", "/").step("move the base to the top")?;
-    rustix::process::chroot(".").step("make the base the root")?;
-    rustix::process::chdir("/").step("stand in the base")?;
+    rustix::process::chdir(BASE).step("change directory to the new root")?;
+    mount_move(".", "/").step("move the new root to /")?;
+    rustix::process::chroot(".").step("chroot into the new root")?;
+    rustix::process::chdir("/").step("change directory to /")?;
     start_again()
 }
 
@@ -101,15 +101,15 @@ fn mount_system() -> Result<(), StepError> {
     mount("sysfs", "/sys", "sysfs", flags, None::<&CStr>).step("mount /sys")?;
     // Without a console the kernel has opened none of them.
     let null = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()).step("open /dev/null")?;
-    rustix::stdio::dup2_stdin(&null).step("lay /dev/null")?;
-    rustix::stdio::dup2_stdout(&null).step("lay /dev/null")?;
-    rustix::stdio::dup2_stderr(&null).step("lay /dev/null")?;
+    rustix::stdio::dup2_stdin(&null).step("redirect stdio to /dev/null")?;
+    rustix::stdio::dup2_stdout(&null).step("redirect stdio to /dev/null")?;
+    rustix::stdio::dup2_stderr(&null).step("redirect stdio to /dev/null")?;
     std::mem::forget(null);
     Ok(())
 }
 
 fn load(module: &Path) -> Result<(), StepError> {
-    let what = format!("load {}", module.display());
+    let what = format!("load the kernel module {}", module.display());
     let file = rustix::fs::open(module, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).step(&what)?;
     match rustix::system::finit_module(&file, c"", 0) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
@@ -146,7 +146,7 @@ fn empty_first_root() {
 
 fn start_again() -> Result<Infallible, StepError> {
     let at = |name: &str| CString::new(format!("{TEMPLATE}/{AGENT}/{name}")).map_err(std::io::Error::from);
-    let what = "start the binary of the image";
+    let what = "start the agent binary";
     let loader = at("ld.so").step(what)?;
     let argv = [
         loader.clone(),

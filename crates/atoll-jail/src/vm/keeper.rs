@@ -68,20 +68,21 @@ fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(Machine, Own
             .wall("cgroups")?;
     }
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
-        .step("make a cgroup namespace")
+        .step("create a cgroup namespace")
         .wall("namespaces")?;
     become_user().wall("ids")?;
     // After the last change of ids, which would clear it.
-    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).step("tie to the spawner")?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .step("set the parent-death signal")?;
     fs::write("/proc/sys/user/max_user_namespaces", "0")
-        .step("forbid nested user namespaces")
+        .step("disable nested user namespaces")
         .wall("namespaces")?;
     enter_workshop().wall("mounts")?;
     join_own_keyring();
     let begun = Start::hear(plan.keeper.as_ref())?;
     let (stream, theirs) = stream_pair()?;
     let (orders, taken) = stream_pair()?;
-    let (ears, mouth) = console().step("make a pipe")?;
+    let (ears, mouth) = console().step("create a pipe")?;
     let ferry = start_ferry(plan, begun, stream, taken)?;
     let (pid, qemu) = match fork_with(0).step("fork QEMU")? {
         Forked::Parent { pid, pidfd } => (pid, pidfd),
@@ -96,28 +97,28 @@ fn start(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder) -> Result<(Machine, Own
     lock_agent(&plan.template.walls, &plan.filters)?;
     channel::send(&plan.sync, &FromShell::Ready, &[qemu.as_fd()])
         .map_err(|_| Errno::PIPE)
-        .step("tell the spawner that the machine runs")?;
+        .step("report to the spawner that the VM is running")?;
     Ok((Machine { pid, ferry, orders }, ears))
 }
 
 fn stream_pair() -> Result<(OwnedFd, OwnedFd), StepError> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).step("make the agent's stream")
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).step("create the agent's stream")
 }
 
 /// The host's programs, read-only, and a `/proc` of the own processes.
 fn enter_workshop() -> Result<(), StepError> {
     let root = Path::new("/run/tmpl");
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(CWD, root, flags).step("copy the workshop")?;
-    attach(tree.as_fd(), root).step("mount the workshop")?;
+    let tree = open_tree(CWD, root, flags).step("clone the VM's root mount")?;
+    attach(tree.as_fd(), root).step("mount the VM's root")?;
     mount_proc(&root.join("proc"), "subset=pid,hidepid=2")?;
     enter_root(root)
 }
 
 fn become_qemu(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder, stream: &OwnedFd, mouth: &OwnedFd) -> StepError {
     let run = || -> Result<std::convert::Infallible, StepError> {
-        let copy = |fd: &OwnedFd| fd.try_clone().step("copy a descriptor");
+        let copy = |fd: &OwnedFd| fd.try_clone().step("duplicate a descriptor");
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
         let mut fds = vec![null.step("open /dev/null")?, copy(mouth)?, copy(mouth)?];
         debug_assert_eq!(i32::try_from(fds.len()), Ok(AGENT));
@@ -135,7 +136,7 @@ fn become_qemu(plan: &ShellPlan, vm: &VmPlan, order: &VmOrder, stream: &OwnedFd,
         let text = |word: &str| {
             CString::new(word)
                 .map_err(std::io::Error::from)
-                .step("read the command")
+                .step("encode the command line")
         };
         let program = text(&vm.program.to_string_lossy())?;
         let words = std::iter::once("qemu".to_owned()).chain(arguments(vm.accelerator, &order.start));
@@ -173,7 +174,7 @@ fn lock_qemu(plan: &ShellPlan) -> Result<(), StepError> {
         expendable: true,
     };
     lock_down(&lock).map_err(|failed| StepError {
-        what: format!("lock QEMU down at step {}", failed.step),
+        what: format!("lock down QEMU (step {})", failed.step),
         errno: Errno::from_raw_os_error(failed.errno),
         layer: crate::walls::layer_of_step(failed.step),
     })
@@ -181,12 +182,12 @@ fn lock_qemu(plan: &ShellPlan) -> Result<(), StepError> {
 
 /// The host's ferry reads what the guest says, so it is a process without any power. It ends when either side is at its end.
 fn start_ferry(plan: &ShellPlan, begun: Start, stream: OwnedFd, orders: OwnedFd) -> Result<OwnedFd, StepError> {
-    match fork_with(0).step("fork the ferry")? {
+    match fork_with(0).step("fork the relay process")? {
         Forked::Parent { pidfd, .. } => Ok(pidfd),
         Forked::Child => match carry(plan, begun, stream, orders) {
             Ok(_) => exit_now(0),
             Err(error) => {
-                let words = format!("the ferry cannot start: {}\n", crate::step::chain(&error));
+                let words = format!("the relay process failed to start: {}\n", crate::step::chain(&error));
                 rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
                 exit_now(1)
             }
@@ -201,7 +202,7 @@ fn carry(plan: &ShellPlan, begun: Start, stream: OwnedFd, orders: OwnedFd) -> Re
         .collect();
     keep_only(&own)?;
     lock_agent(&plan.template.walls, &plan.filters)?;
-    let copy = |fd: &OwnedFd| fd.try_clone().step("copy a descriptor");
+    let copy = |fd: &OwnedFd| fd.try_clone().step("duplicate a descriptor");
     Ok(ferry::run(Ferry {
         side: Side::Host,
         channels: vec![copy(&plan.agent)?],

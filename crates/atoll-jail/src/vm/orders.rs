@@ -55,7 +55,7 @@ fn obey(machine: &Machine, engine: &OwnedFd, ram: &OwnedFd) -> Option<()> {
 
 fn done(machine: &Machine, order: ToKeeper, fds: Vec<OwnedFd>, ram: &OwnedFd) -> Result<(), String> {
     let words = |error: StepError| chain(&error);
-    let file = || fds.into_iter().next().ok_or("there is no file beside the order");
+    let file = || fds.into_iter().next().ok_or("the command carries no file");
     match order {
         ToKeeper::Hold { on: true } => Ok(ferry::hold(&machine.orders)?),
         ToKeeper::Hold { on: false } => {
@@ -71,7 +71,7 @@ fn done(machine: &Machine, order: ToKeeper, fds: Vec<OwnedFd>, ram: &OwnedFd) ->
             memory.lay(file).map_err(words)
         }
         ToKeeper::Adopt { .. } | ToKeeper::Begin { .. } | ToKeeper::Save { .. } => {
-            Err("no order for a machine that runs".to_owned())
+            Err("the command is not valid while the VM is running".to_owned())
         }
     }
 }

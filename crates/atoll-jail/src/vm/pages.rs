@@ -32,7 +32,7 @@ pub(super) struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// By the process's number in our own namespace. `shared` is what it has mapped.
     pub(super) fn of(pid: i32, shared: &'a OwnedFd) -> Result<Self, StepError> {
-        let what = "find the machine's memory";
+        let what = "find the VM's memory";
         let length = rustix::fs::fstat(shared).step(what)?.st_size.cast_unsigned();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).step(what)?;
         let inode = rustix::fs::fstat(shared).step(what)?.st_ino;
@@ -50,7 +50,7 @@ impl<'a> Memory<'a> {
 
     /// Writes down all that is not zero.
     pub(super) fn copy(&self, pid: i32, to: OwnedFd) -> Result<(), StepError> {
-        let what = "write the machine's memory";
+        let what = "write the VM's memory";
         let own = File::open(format!("/proc/{pid}/pagemap")).step(what)?;
         let mut to = BufWriter::with_capacity(PIECE, File::from(to));
         write_head(&mut to, self.length).step(what)?;
@@ -65,7 +65,7 @@ impl<'a> Memory<'a> {
 
     /// Makes it what was written down. The machine has not begun, so it still has what the shared file has.
     pub(super) fn lay(&self, from: OwnedFd) -> Result<(), StepError> {
-        let what = "bring the machine's memory back";
+        let what = "restore the VM's memory";
         let from = BufReader::with_capacity(PIECE, File::from(from));
         let mut runs = Runs::of(from, self.length).step(what)?;
         let (mut wanted, mut there) = (vec![0; PIECE], vec![0; PIECE]);
@@ -79,7 +79,7 @@ impl<'a> Memory<'a> {
         }
         match runs.is_over().step(what)? {
             true => Ok(()),
-            false => Err(Errno::INVAL).step("bring back memory behind the machine's own"),
+            false => Err(Errno::INVAL).step("restore the VM's memory: the saved memory is larger than the VM's"),
         }
     }
 

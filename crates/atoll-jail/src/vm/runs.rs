@@ -17,7 +17,7 @@ pub fn ram_bytes_of(mut file: impl Read) -> io::Result<u64> {
     let bytes = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
     match magic == MAGIC && bytes % PIECE as u64 == 0 {
         true => Ok(bytes),
-        false => Err(io::Error::other("this is no memory of a virtual machine")),
+        false => Err(io::Error::other("not a VM memory image")),
     }
 }
 
@@ -70,7 +70,9 @@ impl<R: Read> Runs<R> {
     pub(super) fn of(mut from: R, ram_bytes: u64) -> io::Result<Self> {
         match ram_bytes_of(&mut from)? == ram_bytes {
             true => Ok(Self { from, next: None }),
-            false => Err(io::Error::other("this is the memory of a machine of another size")),
+            false => Err(io::Error::other(
+                "the memory image belongs to a VM with a different memory size",
+            )),
         }
     }
 
@@ -83,7 +85,7 @@ impl<R: Read> Runs<R> {
             let run = run
                 .and_then(|start| usize::try_from(start).ok())
                 .zip(usize::try_from(length).ok());
-            let (start, length) = run.ok_or_else(|| io::Error::other("a run of pages that is nowhere"))?;
+            let (start, length) = run.ok_or_else(|| io::Error::other("a page run is out of range"))?;
             self.from.read_exact(&mut piece[start..start + length])?;
             self.next = None;
         }

@@ -40,7 +40,7 @@ fn take_kvm() -> Result<OwnedFd, StepError> {
 }
 
 fn own_node() -> Result<OwnedFd, StepError> {
-    let what = format!("make a node for {KVM}");
+    let what = format!("create a device node for {KVM}");
     let device = fs::metadata(KVM).step(&what)?.rdev();
     let files = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).step(&what)?;
     fsconfig_create(files.as_fd()).step(&what)?;

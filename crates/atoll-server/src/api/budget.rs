@@ -5,6 +5,7 @@
 //! taken is held until the answer is over, because code that waits for its turn lies in memory, too.
 
 use super::{ApiError, ErrorCode};
+use atoll_core::quantity::show_bytes;
 use axum::body::{Body, Bytes};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
@@ -105,7 +106,9 @@ impl Budget {
                 freed.await;
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.map_err(|_| full())
+        tokio::time::timeout(PATIENCE, waiting)
+            .await
+            .map_err(|_| full(self.most))
     }
 }
 
@@ -158,10 +161,11 @@ pub(crate) fn json_in_pieces(mut text: Bytes, kept: impl Send + 'static) -> Resp
     (head, Body::from_stream(futures_util::stream::iter(pieces))).into_response()
 }
 
-fn full() -> ApiError {
-    let message = "the server holds as many bytes of requests as it may";
+fn full(most: u64) -> ApiError {
+    let (all, each) = (show_bytes(most), show_bytes(most / 2));
+    let message = format!("request memory budget exhausted ({all} in total, {each} per tenant)");
     ApiError::new(ErrorCode::AtCapacity, message)
-        .hint("send it again a little later, or in smaller parts; large files go up by the file routes")
+        .hint("retry in a few seconds, or send a smaller body; upload large files with the file routes")
         .retry(5)
 }
 

@@ -19,12 +19,12 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }
             EngineError::Tier(TierError::NotInTier(_)) => Self::new(ErrorCode::NotInTier, error.to_string())
-                .hint("make the sandbox in the tier `gvisor` or `microvm`"),
+                .hint("create the sandbox in the `gvisor` or `microvm` tier"),
             EngineError::Tier(TierError::NotSaved(_)) => Self::new(ErrorCode::Conflict, error.to_string()),
             EngineError::Snapshot(snapshot) => of_snapshot(snapshot),
             EngineError::Input(input) if is_about_a_path(input) => {
-                tracing::error!(error = %crate::chain(&error), "an input could not be handed over");
-                Self::new(ErrorCode::Internal, "an input could not be handed over")
+                tracing::error!(error = %crate::chain(&error), "input could not be transferred to the sandbox");
+                Self::new(ErrorCode::Internal, "an input could not be transferred to the sandbox")
             }
             EngineError::Input(_)
             | EngineError::Language(_)
@@ -36,15 +36,15 @@ impl From<EngineError> for ApiError {
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
             EngineError::Audit(_) => {
-                tracing::error!(error = %crate::chain(&error), "refused, because it cannot be written to the audit log");
+                tracing::error!(error = %crate::chain(&error), "operation refused: the audit log cannot be written");
                 Self::new(
                     ErrorCode::AuditUnavailable,
-                    "nothing is done that cannot be written to the audit log",
+                    "the operation was refused because the audit log cannot be written",
                 )
             }
             EngineError::Tier(_) | EngineError::Files(_) => {
-                tracing::error!(error = %crate::chain(&error), "a sandbox could not do its work");
-                Self::new(ErrorCode::Internal, "the sandbox could not do it")
+                tracing::error!(error = %crate::chain(&error), "sandbox operation failed");
+                Self::new(ErrorCode::Internal, "the sandbox operation failed")
             }
         }
     }
@@ -62,7 +62,7 @@ fn of_snapshot(error: &SnapshotError) -> ApiError {
         | SnapshotError::Damaged(_)
         | SnapshotError::OtherBuild(_) => ErrorCode::Conflict,
         SnapshotError::Io(_) => {
-            tracing::error!(error = %crate::chain(error), "a snapshot cannot be read or written");
+            tracing::error!(error = %crate::chain(error), "snapshot could not be read or written");
             ErrorCode::Internal
         }
     };
@@ -104,8 +104,8 @@ impl From<NodeError> for ApiError {
             NodeError::Stopping => Self::new(ErrorCode::NotReady, "the server is stopping"),
             NodeError::Engine(error) => error.into(),
             NodeError::Template(error) => {
-                tracing::error!(error = %crate::chain(&error), "a template could not be made ready");
-                Self::new(ErrorCode::Internal, "the template could not be made ready")
+                tracing::error!(error = %crate::chain(&error), "template could not be prepared");
+                Self::new(ErrorCode::Internal, "the template could not be prepared")
             }
         }
     }
@@ -137,7 +137,7 @@ impl ApiError {
     pub(crate) fn in_limits(self, limits: &Limits) -> Self {
         match self.code() {
             ErrorCode::NoRoom => self.hint(format!(
-                "the sandbox has a scratch disk of {} for {} files; remove some, or use a sandbox with a larger one",
+                "the scratch disk is limited to {} and {} files; delete files, or use a sandbox with a larger scratch disk",
                 limits.scratch, limits.scratch_inodes
             )),
             _ => self,

@@ -33,34 +33,34 @@ macro_rules! codes {
 }
 
 codes! {
-    InvalidRequest = "invalid_request", BAD_REQUEST, "A value, a type or a field of the request is wrong";
-    MalformedJson = "malformed_json", BAD_REQUEST, "The body is not JSON in UTF-8";
-    Unauthenticated = "unauthenticated", UNAUTHORIZED, "No key, or none that is valid";
-    ScopeMissing = "scope_missing", FORBIDDEN, "The key does not have the scope that this needs";
-    OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "A web page of another origin asked";
-    HostNotAllowed = "host_not_allowed", MISDIRECTED_REQUEST, "The Host header names no host of this server";
-    NotFound = "not_found", NOT_FOUND, "There is no such thing, or it belongs to somebody else";
-    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The path exists, the method does not";
-    Forbidden = "forbidden", FORBIDDEN, "The sandbox does not allow this";
-    PolicyDenied = "policy_denied", FORBIDDEN, "The policy does not let it run";
-    ApprovalDenied = "approval_denied", FORBIDDEN, "The policy asks about it, and nobody has said yes";
-    ApprovalExpired = "approval_expired", FORBIDDEN, "The policy asks about it, and nobody has answered in time";
-    Exists = "already_exists", CONFLICT, "It is there already";
-    Conflict = "conflict", CONFLICT, "The thing is in a state that does not allow this";
-    NotInTier = "not_in_tier", CONFLICT, "The tier of this sandbox does not do that; the message names one that does";
+    InvalidRequest = "invalid_request", BAD_REQUEST, "A field or value of the request is missing, unknown, of the wrong type or out of range";
+    MalformedJson = "malformed_json", BAD_REQUEST, "The body is not valid JSON in UTF-8";
+    Unauthenticated = "unauthenticated", UNAUTHORIZED, "The key is missing, invalid or revoked";
+    ScopeMissing = "scope_missing", FORBIDDEN, "The key lacks the scope that this request requires";
+    OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "The request comes from a web origin that is not allowed";
+    HostNotAllowed = "host_not_allowed", MISDIRECTED_REQUEST, "The Host header does not name this server";
+    NotFound = "not_found", NOT_FOUND, "The resource does not exist, or it belongs to another tenant";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The path does not support this method";
+    Forbidden = "forbidden", FORBIDDEN, "The operation is not permitted";
+    PolicyDenied = "policy_denied", FORBIDDEN, "The policy denies this code";
+    ApprovalDenied = "approval_denied", FORBIDDEN, "The policy requires approval, and approval was not granted";
+    ApprovalExpired = "approval_expired", FORBIDDEN, "The policy requires approval, and the approval request expired";
+    Exists = "already_exists", CONFLICT, "The resource already exists";
+    Conflict = "conflict", CONFLICT, "The current state of the resource does not allow this operation";
+    NotInTier = "not_in_tier", CONFLICT, "The tier of this sandbox does not support the operation; the message names a tier that does";
     Ended = "ended", GONE, "The sandbox has ended";
-    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is larger than allowed";
-    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive in time";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of a type or an encoding that is not taken here";
-    NoRoom = "no_room", INSUFFICIENT_STORAGE, "The files of the sandbox have no room left";
-    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many sandboxes in a short time";
-    QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "The key has used what it may use";
-    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has as many sandboxes, connections or bytes of requests as it may have";
-    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, or the template is being built";
-    AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so nothing is done";
-    NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot build the wall that was asked for";
-    NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not do that";
-    Internal = "internal", INTERNAL_SERVER_ERROR, "Our fault; the log has more under the request's id";
+    BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body exceeds the size limit";
+    BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive before the deadline";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The Content-Type or Content-Encoding of the body is not supported";
+    NoRoom = "no_room", INSUFFICIENT_STORAGE, "The disk of the sandbox, or of the server, is full";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
+    QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
+    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections or request memory";
+    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, or the template is still being built";
+    AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
+    NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot provide the requested isolation tier";
+    NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not support the operation";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Internal server error; the server log has the cause under the request ID";
 }
 
 /// A refused request.
@@ -140,19 +140,20 @@ impl ApiError {
     }
 
     pub fn internal() -> Self {
-        Self::new(ErrorCode::Internal, "something went wrong on our side")
-            .hint("try again; if it stays, give the operator the x-request-id of this answer")
+        Self::new(ErrorCode::Internal, "internal server error")
+            .hint("retry; if the error persists, give the operator the x-request-id of this response")
     }
 
     /// Writes the cause to the log and keeps it out of the answer.
     pub fn caused_by(error: &(dyn std::error::Error + 'static)) -> Self {
-        tracing::error!(error = %crate::chain(error), "a request failed");
+        tracing::error!(error = %crate::chain(error), "request failed");
         Self::internal()
     }
 
     pub fn unauthenticated(message: &str) -> Self {
-        Self::new(ErrorCode::Unauthenticated, message)
-            .hint("send a key as X-API-KEY or as Authorization: Bearer; `atoll keys create --name NAME` makes one")
+        Self::new(ErrorCode::Unauthenticated, message).hint(
+            "send a key as X-API-KEY or as Authorization: Bearer; create one with `atoll keys create --name NAME`",
+        )
     }
 
     pub fn scope_missing(scope: Scope) -> Self {
@@ -160,18 +161,18 @@ impl ApiError {
             ErrorCode::ScopeMissing,
             format!("the key does not have the scope `{scope}`"),
         )
-        .hint(format!("use a key that was created with --scope {scope}"))
+        .hint(format!("use a key created with --scope {scope}"))
     }
 
     pub(crate) fn rate_limited(rate: Rate) -> Self {
-        let message = format!("more than {} sandboxes in a minute", rate.limit);
+        let message = format!("rate limit exceeded: {} sandboxes per minute", rate.limit);
         let error = Self::new(ErrorCode::RateLimited, message).retry(rate.reset);
         Self {
             rate: Some(rate),
             ..error
         }
         .hint(format!(
-            "try again in {} s, or ask the operator for a higher quota",
+            "retry in {} s, or ask the operator for a higher quota",
             rate.reset.max(1)
         ))
     }
@@ -179,27 +180,27 @@ impl ApiError {
     pub(crate) fn quota_of_sandboxes(limit: u64) -> Self {
         Self::new(
             ErrorCode::QuotaExceeded,
-            format!("the key has {limit} live sandboxes, its quota"),
+            format!("quota exceeded: the key already has {limit} live sandboxes"),
         )
-        .hint("end one, or ask the operator for a higher quota")
+        .hint("end a sandbox, or ask the operator for a higher quota")
         .retry(5)
     }
 
     pub(crate) fn quota_of_day(what: &str, seconds: u64) -> Self {
         Self::new(
             ErrorCode::QuotaExceeded,
-            format!("the key has used its {what} of today"),
+            format!("daily quota of the key exhausted: {what}"),
         )
-        .hint("come back tomorrow (UTC), or ask the operator for a higher quota")
+        .hint("retry after 00:00 UTC, or ask the operator for a higher quota")
         .retry(seconds)
     }
 
     pub(crate) fn at_capacity(most: u64) -> Self {
         Self::new(
             ErrorCode::AtCapacity,
-            format!("the server has {most} live sandboxes, as many as it may have"),
+            format!("the server has reached its limit of {most} live sandboxes"),
         )
-        .hint("end one or wait; the setting max_sandboxes raises the limit")
+        .hint("end a sandbox or retry later; the operator can raise the limit with the setting max_sandboxes")
         .retry(5)
     }
 

@@ -47,14 +47,14 @@ fn check_media(headers: &HeaderMap) -> Result<(), ApiError> {
         .get(CONTENT_ENCODING)
         .is_some_and(|encoding| encoding != "identity")
     {
-        return refuse("a packed body is not taken here");
+        return refuse("Content-Encoding is not supported; send the body uncompressed");
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     match kind {
         Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
-        Some(_) => refuse("the body must be JSON"),
-        None => refuse("the request does not say that its body is JSON"),
+        Some(_) => refuse("the Content-Type must be application/json"),
+        None => refuse("the Content-Type header is missing"),
     }
 }
 
@@ -108,29 +108,35 @@ pub(crate) fn body_error(error: &(dyn std::error::Error + 'static), state: &AppS
         }
         cause = inner.source();
     }
-    ApiError::invalid("the body ended before it was complete")
+    ApiError::invalid("the request body ended before it was complete")
 }
 
 fn too_large(state: &AppState) -> ApiError {
     let most = state.settings.max_body_bytes;
-    ApiError::new(ErrorCode::BodyTooLarge, format!("the body is larger than {most}"))
-        .hint("the setting max_body_bytes raises the limit; large files go up by the file routes")
+    ApiError::new(
+        ErrorCode::BodyTooLarge,
+        format!("the request body exceeds the limit of {most}"),
+    )
+    .hint("upload large files with the file routes; the operator can raise the limit with the setting max_body_bytes")
 }
 
 fn too_slow(state: &AppState) -> ApiError {
     let most = state.settings.read_timeout;
-    ApiError::new(ErrorCode::BodyTimeout, format!("the body did not arrive within {most}"))
+    ApiError::new(
+        ErrorCode::BodyTimeout,
+        format!("the request body did not arrive within {most}"),
+    )
 }
 
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let malformed = |why: String| ApiError::new(ErrorCode::MalformedJson, why);
     let text = std::str::from_utf8(bytes)
-        .map_err(|error| malformed(format!("the body is not UTF-8 at byte {}", error.valid_up_to())))?;
+        .map_err(|error| malformed(format!("the body is not valid UTF-8 at byte {}", error.valid_up_to())))?;
     serde_json::from_str::<Object<T>>(text)
         .map(|body| body.0)
         .map_err(|error| match error.classify() {
             serde_json::error::Category::Data => ApiError::invalid(error.to_string()),
-            _ => malformed(format!("the body is not JSON: {error}")),
+            _ => malformed(format!("the body is not valid JSON: {error}")),
         })
 }
 
@@ -158,7 +164,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
         let found = axum::extract::Query::<T>::try_from_uri(&parts.uri);
         found.map(|query| Self(query.0)).map_err(|error| {
             let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            ApiError::invalid(format!("the query cannot be read: {why}"))
+            ApiError::invalid(format!("invalid query string: {why}"))
         })
     }
 }

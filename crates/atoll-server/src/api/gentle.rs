@@ -14,9 +14,9 @@ const MOST_KEPT: u64 = 1 << 20;
 /// The reader keeps too much, or the whole is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TooMuch {
-    #[error("the head of a part is too long")]
+    #[error("the headers of a form part are too long")]
     Kept,
-    #[error("the body is too large")]
+    #[error("the request body is too large")]
     Whole,
 }
 

@@ -71,7 +71,7 @@ async fn unknown_path(request: Request) -> Response {
         Some(error) => (Dialect::E2bApi, error),
         None => (
             dialect_of(path),
-            ApiError::not_found("path").hint("/docs shows what there is"),
+            ApiError::not_found("path").hint("see /docs for the available routes"),
         ),
     };
     table::spoken(dialect, error.into_response())
@@ -93,9 +93,9 @@ async fn unknown_method(request: Request) -> Response {
     let dialect = dialect_of(request.uri().path());
     let error = ApiError::new(
         ErrorCode::MethodNotAllowed,
-        format!("the method {} is not known here", request.method()),
+        format!("the method {} is not supported for this path", request.method()),
     )
-    .hint("the header Allow says which methods are");
+    .hint("the Allow header lists the supported methods");
     table::spoken(dialect, error.into_response())
 }
 

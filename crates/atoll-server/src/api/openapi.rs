@@ -10,7 +10,7 @@ use utoipa::openapi::{Components, Info, OpenApi, OpenApiBuilder};
 pub fn document() -> OpenApi {
     let mut info = Info::new("Atoll", env!("CARGO_PKG_VERSION"));
     info.description = Some(format!(
-        "Runs model-written code behind real walls. Every answer that is not a success has the same body, \
+        "Runs model-written code in isolated sandboxes. Every error response has the same body, \
          `{{\"error\":{{\"code\",\"message\",\"hint\"}}}}`, with one of these codes:\n\n{}",
         native::code_list()
     ));

@@ -200,9 +200,9 @@ pub(crate) fn key_caller(state: &AppState, parts: &Parts) -> Result<Caller, ApiE
             found.ok_or_else(|| ApiError::unauthenticated("the key is not valid"))
         }
         Presented::Nothing if state.settings.insecure_no_auth => Ok(Caller::anonymous()),
-        Presented::Nothing => Err(ApiError::unauthenticated("a key is needed")),
+        Presented::Nothing => Err(ApiError::unauthenticated("an API key is required")),
         Presented::Unclear => Err(ApiError::unauthenticated(
-            "the request shows two different keys, or an empty one",
+            "the request contains two different keys, or an empty one",
         )),
     }
 }

@@ -221,12 +221,15 @@ async fn unknown_paths_and_methods_are_refused_in_the_same_shape() {
         ("/v2/nothing", r#"{"code":404,"message":"#),
         ("/process.Process/Nothing", r#"{"code":"not_found","message":"#),
         ("/contexts/x/nothing", "no such path"),
-        ("/volumes", r#"{"code":501,"message":"there are no volumes"#),
+        ("/volumes", r#"{"code":501,"message":"volumes are not supported"#),
         (
             "/v3/templates",
-            r#"{"code":501,"message":"templates are not built over HTTP"#,
+            r#"{"code":501,"message":"templates cannot be built over HTTP"#,
         ),
-        ("/secrets/x", r#"{"code":501,"message":"there are no stored secrets"#),
+        (
+            "/secrets/x",
+            r#"{"code":501,"message":"stored secrets are not supported"#,
+        ),
     ] {
         let body = text(world.get(path).await).await;
         assert!(body.starts_with(start), "{path}: {body}");
@@ -303,7 +306,7 @@ async fn each_dialect_refuses_in_its_own_words() {
         (Dialect::Native, r#"{"error":{"code":"at_capacity""#),
         (Dialect::E2bApi, r#"{"code":503,"message":"#),
         (Dialect::E2bRpc, r#"{"code":"unavailable","message":"#),
-        (Dialect::E2bInterpreter, "the server has 3 live"),
+        (Dialect::E2bInterpreter, "the server has reached its limit of 3 live"),
     ] {
         let route = Route::new(Method::GET, "/full", Access::Key(Scope::Run), dialect, full);
         let app = router_of(vec![route], world.state.clone());

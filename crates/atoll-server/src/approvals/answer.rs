@@ -60,7 +60,7 @@ impl Approvals {
         let has_token = self.may_have_asked(&record.sandbox, &caller.key_id);
         refuse_own(caller.key_id == record.key_id || has_token)?;
         if record.facts.dry_run.is_some() && !decision.is_once() {
-            let message = "files of a dry run are released once: the scope can only be `once`";
+            let message = "the scope of an approval for dry-run files must be `once`";
             return Err(ApiError::invalid(message));
         }
         if record.status != ApprovalStatus::Pending {
@@ -107,10 +107,10 @@ impl Approvals {
             .await;
         if let Err(error) = kept {
             ticket.close(|| Closing::failed(&error));
-            held.tell(Answer::Nobody(Some("the answer could not be kept".to_owned())));
+            held.tell(Answer::Nobody(Some("the decision could not be stored".to_owned())));
             return Err(error.into());
         }
-        tracing::info!(approval = %record.id, by, status = %decision.status(), "an approval is answered");
+        tracing::info!(approval = %record.id, by, status = %decision.status(), "approval decided");
         if scope == Some(ApprovalScope::Session) {
             self.granted.add(&record.sandbox, &record.id, record.facts.rules, &by);
         }
@@ -142,7 +142,7 @@ impl Approvals {
             false if record.status == ApprovalStatus::Revoked => Err(decided(record.status)),
             false => Err(ApiError::new(
                 ErrorCode::Conflict,
-                "the approval does not hold for longer than once",
+                "only approvals with the scope `session` or `digest` can be revoked",
             )),
         }
     }
@@ -156,14 +156,17 @@ impl Approvals {
 
 fn refuse_own(is_own: bool) -> Result<(), ApiError> {
     match is_own {
-        true => Err(ApiError::new(ErrorCode::Forbidden, "the key that asks cannot answer")
-            .hint("use another key with the scope approve")),
+        true => Err(ApiError::new(
+            ErrorCode::Forbidden,
+            "the key that requested the approval cannot decide it",
+        )
+        .hint("use another key with the `approve` scope")),
         false => Ok(()),
     }
 }
 
 fn decided(status: ApprovalStatus) -> ApiError {
-    ApiError::new(ErrorCode::Conflict, format!("the approval is {status} already"))
+    ApiError::new(ErrorCode::Conflict, format!("the approval is already {status}"))
 }
 
 fn closing(decision: &Decision, by: &str) -> Closing {

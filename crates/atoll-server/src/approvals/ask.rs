@@ -51,7 +51,7 @@ impl Approvals {
             return Ok(Answer::Nobody(None));
         };
         if question.code.len() > MOST_CODE {
-            let why = format!("code longer than {MOST_CODE} bytes cannot be approved; make it shorter");
+            let why = format!("the code is longer than {MOST_CODE} bytes, the limit for approvals; shorten it");
             return Ok(Answer::Nobody(Some(why)));
         }
         let began = Instant::now();
@@ -61,7 +61,10 @@ impl Approvals {
             .waiting
             .add(&id, &question.by.tenant, self.settings.max_pending.get())
         else {
-            let why = format!("{} questions wait already; come back later", self.settings.max_pending);
+            let why = format!(
+                "the tenant already has {} pending approval requests, the maximum; retry later",
+                self.settings.max_pending
+            );
             return Ok(Answer::Nobody(Some(why)));
         };
         let waits = Waits {
@@ -76,11 +79,11 @@ impl Approvals {
         opening.code = Some(question.code);
         let ticket = self.node.door(question.by.clone()).begin(opening).await?;
         if let Err(error) = self.store.add_approval(record).await {
-            tracing::error!(error = %crate::chain(&error), "a question of a policy could not be kept");
-            let why = "the question could not be kept; the server's log says why".to_owned();
+            tracing::error!(error = %crate::chain(&error), "approval request could not be stored");
+            let why = "the approval request could not be stored; see the server log for the cause".to_owned();
             return Ok(Answer::Nobody(Some(why)));
         }
-        tracing::info!(approval = %id, tenant = question.by.tenant, sandbox = %question.sandbox, "an approval is asked for");
+        tracing::info!(approval = %id, tenant = question.by.tenant, sandbox = %question.sandbox, "approval requested");
         self.tell_outside(Event::Asked, &question.by.tenant, &id);
         held(id.as_str());
         let answer = self.wait(&id, told, began + self.settings.expiry.duration()).await;
@@ -103,7 +106,7 @@ impl Approvals {
             return told.await.unwrap_or_else(nobody);
         };
         if let Err(error) = self.store.close_approval(id, ApprovalStatus::Expired, None).await {
-            tracing::error!(error = %crate::chain(&error), "the end of an approval could not be written down");
+            tracing::error!(error = %crate::chain(&error), "status of an approval could not be stored");
         }
         Answer::Expired
     }
@@ -117,7 +120,7 @@ impl Approvals {
         let digest = digest_of(question.code);
         let found = self.store.granted(tenant, language, &digest, &question.env).await;
         let found = found.unwrap_or_else(|error| {
-            tracing::error!(error = %crate::chain(&error), "approvals cannot be read");
+            tracing::error!(error = %crate::chain(&error), "approvals could not be read");
             Vec::new()
         });
         let covering = found.into_iter().find(|(covered, _)| rules.is_subset(covered));

@@ -47,9 +47,11 @@ impl Approvals {
         files: HeldFiles,
     ) -> Result<ApprovalId, String> {
         let key = question.by.key.as_deref().and_then(KeyId::parse);
-        let key = key.ok_or("a server without keys has nobody who could approve them")?;
+        let key = key.ok_or("this server runs without keys, so there is no approver")?;
         if question.code.len() > MOST_CODE {
-            return Err(format!("code longer than {MOST_CODE} bytes cannot be approved"));
+            return Err(format!(
+                "the code is longer than {MOST_CODE} bytes, the limit for approvals"
+            ));
         }
         let mut record = self.record(&question, key, BTreeSet::new());
         let (id, end) = (record.id.clone(), Instant::now() + self.settings.expiry.duration());
@@ -57,13 +59,14 @@ impl Approvals {
         record.facts.dry_run = Some(DryRun { approval_id, ..dry_run });
         let most = self.settings.max_pending.get();
         let told = self.waiting.add(&id, &question.by.tenant, most);
-        let told = told.ok_or_else(|| format!("{most} questions wait already"))?;
+        let told =
+            told.ok_or_else(|| format!("the tenant already has {most} pending approval requests, the maximum"))?;
         let ticket = match self.note(&question, record).await {
             Ok(ticket) => ticket,
             Err(error) => {
                 self.waiting.take(&id);
-                tracing::error!(error, "a question about the files of a dry run could not be kept");
-                return Err("the question could not be kept; the server's log says why".to_owned());
+                tracing::error!(error, "approval request for dry-run files could not be stored");
+                return Err("the approval request could not be stored; see the server log for the cause".to_owned());
             }
         };
         self.outputs.lock().insert(id.clone(), Arc::new(files));
@@ -114,15 +117,15 @@ impl Approvals {
     ) -> Result<(Arc<HeldFiles>, PathBuf), ApiError> {
         let record = self.find(caller, id).await?;
         if record.facts.dry_run.is_none() {
-            return Err(ApiError::invalid("the approval is about code, not about files"));
+            return Err(ApiError::invalid("the approval covers code, not files"));
         }
         if record.status != ApprovalStatus::Approved {
             return Err(not_released(record.status));
         }
         let held = self.outputs.lock().get(id).cloned();
-        let held = held.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "the files are gone"))?;
+        let held = held.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "the files are no longer available"))?;
         let place = held.files.get(path).cloned();
-        let place = place.ok_or_else(|| ApiError::not_found("file of the dry run"))?;
+        let place = place.ok_or_else(|| ApiError::not_found("dry-run file"))?;
         let actor = caller.actor();
         let opening = Opening::new(Action::FileRead, &actor).within(&record.sandbox).at(path);
         let ticket = self.node.door(actor.clone()).begin(opening).await?;
@@ -133,11 +136,11 @@ impl Approvals {
 
 fn not_released(status: ApprovalStatus) -> ApiError {
     match status {
-        ApprovalStatus::Pending => ApiError::new(ErrorCode::Conflict, "the files are held: the approval is pending")
-            .hint("another key with the scope approve says yes, then they can be fetched"),
+        ApprovalStatus::Pending => ApiError::new(ErrorCode::Conflict, "the files are held until they are approved")
+            .hint("approve them with another key that has the `approve` scope, then download them"),
         other => ApiError::new(
             ErrorCode::Conflict,
-            format!("the files are gone: the approval is {other}"),
+            format!("the files are not available: the approval is {other}"),
         ),
     }
 }

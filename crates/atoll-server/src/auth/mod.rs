@@ -24,11 +24,13 @@ pub const DEFAULT_TENANT: &str = "default";
 /// Why a tenant or the name of a key is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    #[error("not a tenant: `{0}`; 1 to 63 of a-z, 0-9, - and _, a letter or digit first")]
+    #[error(
+        "invalid tenant `{0}`: expected 1 to 63 characters from a-z, 0-9, - and _, starting with a letter or digit"
+    )]
     Tenant(String),
-    #[error("not a tenant for a key: `{0}` is what the audit log calls Atoll itself, or who started it")]
+    #[error("the tenant `{0}` is reserved: the audit log uses it for actions without a key")]
     Reserved(String),
-    #[error("not a name for a key: 1 to 100 printable characters are wanted")]
+    #[error("invalid key name: expected 1 to 100 printable characters")]
     Key,
 }
 

@@ -134,7 +134,7 @@ impl KeyRing {
         if looked.is_none_or(|at| at < asked) {
             *looked = Some(Instant::now());
             if let Err(error) = self.refresh(store).await {
-                tracing::error!(error = %crate::chain(&error), "keys cannot be read again; the known ones stay valid");
+                tracing::error!(error = %crate::chain(&error), "keys could not be reloaded; the keys in memory stay valid");
             }
         }
     }
@@ -155,7 +155,7 @@ impl KeyRing {
         for round in 1u32.. {
             ticks.tick().await;
             if let Err(error) = self.refresh(&store).await {
-                tracing::error!(error = %crate::chain(&error), "keys cannot be read again; the known ones stay valid");
+                tracing::error!(error = %crate::chain(&error), "keys could not be reloaded; the keys in memory stay valid");
             }
             if round % NOTE_EVERY == 0 {
                 self.note_used(&store).await;
@@ -170,7 +170,7 @@ impl KeyRing {
             return;
         }
         if let Err(error) = store.note_keys_used(used).await {
-            tracing::warn!(error = %crate::chain(&error), "cannot note when keys were last used");
+            tracing::warn!(error = %crate::chain(&error), "last use of keys could not be stored");
         }
     }
 

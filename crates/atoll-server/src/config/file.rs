@@ -56,7 +56,7 @@ fn pairs(table: toml::Table) -> Text {
         .into_iter()
         .map(|(name, value)| Some(format!("{name}={}", value.as_str()?)))
         .collect();
-    words.map_or(Text::Neither("a table of something other than strings"), Text::Pairs)
+    words.map_or(Text::Neither("a table with values other than strings"), Text::Pairs)
 }
 
 fn many(items: Vec<toml::Value>) -> Text {
@@ -67,5 +67,5 @@ fn many(items: Vec<toml::Value>) -> Text {
             _ => None,
         })
         .collect();
-    words.map_or(Text::Neither("a list of something other than strings"), Text::Many)
+    words.map_or(Text::Neither("a list with values other than strings"), Text::Many)
 }

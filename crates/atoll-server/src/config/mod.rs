@@ -234,11 +234,11 @@ pub enum ConfigError {
         source_name: String,
         why: String,
     },
-    #[error("settings do not fit together: {0}")]
+    #[error("conflicting settings: {0}")]
     Together(String),
     #[error("cannot read the settings file `{}`", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("the settings file `{}` is not TOML: {why}", path.display())]
+    #[error("the settings file `{}` is not valid TOML: {why}", path.display())]
     Syntax { path: PathBuf, why: String },
 }
 

@@ -112,13 +112,13 @@ fn find(name: &str) -> Option<(usize, &'static Setting)> {
 fn one_text(setting: &Setting, text: Text) -> Result<String, String> {
     match (setting.kind, text) {
         (Kind::List, Text::Many(words)) => Ok(words.join(",")),
-        (Kind::List, _) => Err("write a list of strings, like [\"a\", \"b\"]".to_owned()),
+        (Kind::List, _) => Err("expected a list of strings, like [\"a\", \"b\"]".to_owned()),
         (Kind::Map, Text::Pairs(pairs)) => Ok(pairs.join(",")),
-        (Kind::Map, _) => Err("write a table, like { name = \"value\" }".to_owned()),
-        (_, Text::Pairs(_)) => Err("one value is wanted, not a table".to_owned()),
+        (Kind::Map, _) => Err("expected a table, like { name = \"value\" }".to_owned()),
+        (_, Text::Pairs(_)) => Err("expected a single value, not a table".to_owned()),
         (_, Text::One(text)) => Ok(text),
-        (_, Text::Many(_)) => Err("one value is wanted, not a list".to_owned()),
-        (_, Text::Neither(what)) => Err(format!("{what} is no value of a setting")),
+        (_, Text::Many(_)) => Err("expected a single value, not a list".to_owned()),
+        (_, Text::Neither(what)) => Err(format!("expected a single value, found {what}")),
     }
 }
 
@@ -166,28 +166,31 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
     } = settings;
     if settings.insecure_no_auth && !listen.ip().is_loopback() {
         return refuse(format!(
-            "insecure_no_auth needs a loopback listen address, and `{listen}` is none; use keys"
+            "insecure_no_auth requires a loopback address, but listen is `{listen}`; use keys instead"
         ));
     }
     if listen == admin_listen && listen.port() != 0 {
-        return refuse(format!("listen and admin_listen are both `{listen}`"));
+        return refuse(format!("listen and admin_listen are both `{listen}`; they must differ"));
     }
     if pool.min > pool.max {
-        return refuse(format!("pool.min ({}) is above pool.max ({})", pool.min, pool.max));
+        return refuse(format!(
+            "pool.min ({}) is greater than pool.max ({})",
+            pool.min, pool.max
+        ));
     }
     if settings.profile > settings.max_profile {
         return refuse(format!(
-            "profile ({}) is above max_profile ({})",
+            "profile ({}) is greater than max_profile ({})",
             settings.profile, settings.max_profile
         ));
     }
     check_audit(&settings.audit)?;
     if settings.approval.webhook_url.is_some() && settings.approval.webhook_secret_file.is_none() {
-        return refuse("approval.webhook_url needs approval.webhook_secret_file".to_owned());
+        return refuse("approval.webhook_url requires approval.webhook_secret_file".to_owned());
     }
     if lifetime.idle > lifetime.hard {
         return refuse(format!(
-            "lifetime.idle ({}) is above lifetime.hard ({})",
+            "lifetime.idle ({}) is greater than lifetime.hard ({})",
             lifetime.idle, lifetime.hard
         ));
     }

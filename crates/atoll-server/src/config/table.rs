@@ -74,7 +74,7 @@ fn put_day(place: &mut Option<u32>, text: &str) -> Result<(), String> {
             text.parse()
                 .ok()
                 .filter(|day| is_day(*day))
-                .ok_or("it is no day as 20240513")?,
+                .ok_or("expected a date like 20240513")?,
         ),
     };
     Ok(())
@@ -133,7 +133,7 @@ fn put_path(place: &mut Option<String>, text: &str) -> Result<(), String> {
     *place = match text {
         "none" => None,
         path if path.starts_with('/') && !path.contains('\0') => Some(path.to_owned()),
-        other => return Err(format!("not a path from the root: `{other}`")),
+        other => return Err(format!("expected an absolute path, found `{other}`")),
     };
     Ok(())
 }
@@ -148,7 +148,7 @@ fn put_map(place: &mut BTreeMap<String, String>, text: &str) -> Result<(), Strin
     let read = |pair: &str| {
         let (tenant, value) = pair
             .split_once('=')
-            .ok_or_else(|| format!("not TENANT=NAME: `{pair}`"))?;
+            .ok_or_else(|| format!("expected TENANT=NAME, found `{pair}`"))?;
         check_tenant(tenant.trim()).map_err(|error| error.to_string())?;
         let mut word = String::new();
         put_word(&mut word, value.trim())?;
@@ -164,7 +164,9 @@ fn show_map(values: &BTreeMap<String, String>) -> String {
 }
 
 fn put_flag(place: &mut bool, text: &str) -> Result<(), String> {
-    *place = text.parse().map_err(|_| format!("not true or false: `{text}`"))?;
+    *place = text
+        .parse()
+        .map_err(|_| format!("expected true or false, found `{text}`"))?;
     Ok(())
 }
 
@@ -172,57 +174,57 @@ fn put_url(place: &mut Option<String>, text: &str) -> Result<(), String> {
     *place = match text {
         "none" => None,
         url if url.starts_with("http://") || url.starts_with("https://") => Some(url.to_owned()),
-        other => return Err(format!("not an http or https address: `{other}`")),
+        other => return Err(format!("expected an http:// or https:// URL, found `{other}`")),
     };
     Ok(())
 }
 
 settings! {
-    "listen", Text, "Address of the API; port 0 takes any free one", |s| s.listen, put, show;
-    "admin_listen", Text, "Address of metrics, health and readiness, for operators only", |s| s.admin_listen, put, show;
-    "domain", Optional, "Name below which sandboxes have names of their own, with the port that clients see; none is sbx.localhost with the port of the API", |s| s.domain, put_optional, show_option;
-    "allowed_hosts", List, "Host names that requests may carry, besides loopback names, the listen address and names below the domain", |s| s.allowed_hosts, put_list, show_list;
-    "cors_origins", List, "Origins of web pages that may call the API from a browser", |s| s.cors_origins, put_list, show_list;
-    "insecure_no_auth", Flag, "Take requests without a key; only with a loopback listen address", |s| s.insecure_no_auth, put_flag, show;
-    "max_body_bytes", Number, "Largest request body that is read whole; streamed uploads are bounded by the sandbox", |s| s.max_body_bytes, put, show_tight;
-    "max_input_bytes", Number, "Input files of one request together; they lie on the disk of the data directory until the sandbox has them", |s| s.max_input_bytes, put, show_tight;
-    "max_connections", Number, "Open connections of the API", |s| s.max_connections, put, show;
-    "header_timeout", Number, "Time for the head of a request to arrive", |s| s.header_timeout, put, show_tight;
-    "read_timeout", Number, "Time for a body to arrive that is read whole, and between two pieces of any other", |s| s.read_timeout, put, show_tight;
-    "idle_timeout", Number, "Time that a connection may wait for its next request", |s| s.idle_timeout, put, show_tight;
-    "drain_timeout", Number, "Time that running requests get to end after SIGTERM", |s| s.drain_timeout, put, show_tight;
-    "template", Text, "Template of sandboxes that name none", |s| s.template, put_word, show;
-    "profile", Text, "Limits of sandboxes that name none: small or data", |s| s.profile, put, show;
-    "max_profile", Text, "The most that a request of the native API may ask for, each limit but the times for itself: small or data", |s| s.max_profile, put, show;
-    "raw_results", Flag, "Give every result as the code made it, not cleaned for a viewer", |s| s.raw_results, put_flag, show;
-    "required_layers", List, "Walls without which no sandbox starts, besides those that always must stand: cgroups", |s| s.required_layers, put_list, show_list;
-    "max_sandboxes", Number, "Sandboxes that live at the same time, of all tenants", |s| s.max_sandboxes, put, show;
-    "tiers.gvisor_min_release", Optional, "Oldest release of gVisor that hostile code is given to, as its day: 20240513; none takes any", |s| s.gvisor_min_release, put_day, show_option;
-    "tiers.container_runtime", Optional, "Runtime of containers, and no other: crun, runc or kata-runtime; none takes crun or runc, whichever is there", |s| s.container_runtime, put_optional, show_option;
-    "lifetime.idle", Number, "Time after which an unused sandbox ends", |s| s.lifetime.idle, put, show_tight;
-    "lifetime.hard", Number, "Time after which a sandbox ends in any case", |s| s.lifetime.hard, put, show_tight;
-    "pool.min", Number, "Prepared sandboxes that always wait", |s| s.pool.min, put, show;
-    "pool.max", Number, "Prepared sandboxes that wait at most", |s| s.pool.max, put, show;
-    "e2b.profile", Text, "Limits of sandboxes that are made by the E2B dialect: small or data", |s| s.e2b.profile, put, show;
-    "quota.live_sandboxes", Optional, "Live sandboxes per key, for keys without a quota of their own", |s| s.quota.live_sandboxes, put_optional, show_option;
-    "quota.creates_per_minute", Optional, "Sandboxes per key and minute, likewise", |s| s.quota.creates_per_minute, put_optional, show_option;
-    "quota.cpu_seconds_per_day", Optional, "Processor seconds per key and day, likewise", |s| s.quota.cpu_seconds_per_day, put_optional, show_option;
-    "quota.bytes_per_day", Optional, "Bytes in and out per key and day, likewise", |s| s.quota.bytes_per_day, put_optional, show_option;
-    "policy.default", Text, "Policy of tenants that have none of their own: open, standard, guarded, strict, or one of policy.dir", |s| s.policy.default, put_word, show;
-    "policy.tenants", Map, "Policies of tenants, in place of the default", |s| s.policy.tenants, put_map, show_map;
-    "policy.dir", Optional, "Directory with policies of your own, each NAME.toml; none is no such directory", |s| s.policy.dir, put_path, show_path;
-    "approval.mode", Text, "What becomes of code that a policy asks about: wait for an answer, or refuse at once", |s| s.approval.mode, put, show;
-    "approval.expiry", Number, "Time after which a question that nobody has answered is answered with no", |s| s.approval.expiry, put, show_tight;
-    "approval.max_pending", Number, "Questions of one tenant that wait at the same time", |s| s.approval.max_pending, put, show;
-    "approval.webhook_url", Optional, "Where questions and what became of them are told, by signed POST requests over http or https; only its host is ever shown", |s| s.approval.webhook_url, put_optional, show_option;
-    "approval.webhook_secret_file", Optional, "File with the secret that signs them", |s| s.approval.webhook_secret_file, put_path, show_path;
-    "log.format", Text, "text or json, to stderr", |s| s.log.format, put, show;
-    "log.level", Text, "error, warn, info or debug", |s| s.log.level, put, show;
-    "audit.dir", Optional, "Directory of the audit log; none is `audit` in the data directory", |s| s.audit.dir, put_path, show_path;
-    "audit.keep_code", Flag, "Keep the code of executions in the audit log, not only its digest", |s| s.audit.keep_code, put_flag, show;
-    "audit.segment_bytes", Number, "Size at which the audit log begins its next file", |s| s.audit.segment_bytes, put, show_tight;
-    "audit.sync", Flag, "Flush each record of the audit log to the disk before the action starts", |s| s.audit.sync, put_flag, show;
-    "audit.keep", Optional, "Time after which files of the audit log are removed; none keeps them for ever", |s| s.audit.keep, put_optional, show_option;
-    "audit.keep_bytes", Optional, "Size of all files of the audit log together, at least two of them; the oldest go. none is no bound", |s| s.audit.keep_bytes, put_optional, show_option;
-    "otlp.endpoint", Optional, "Where traces are sent by OTLP over HTTP; needs a build with the feature otlp", |s| s.otlp_endpoint, put_url, show_option;
+    "listen", Text, "Listen address of the API; port 0 selects a free port", |s| s.listen, put, show;
+    "admin_listen", Text, "Listen address for metrics, health and readiness; for operators only", |s| s.admin_listen, put, show;
+    "domain", Optional, "Domain suffix for sandbox hostnames, with the port that clients connect to [none: sbx.localhost with the API port]", |s| s.domain, put_optional, show_option;
+    "allowed_hosts", List, "Host names to accept in the Host header, in addition to loopback names, the listen address and names under the domain", |s| s.allowed_hosts, put_list, show_list;
+    "cors_origins", List, "Web origins allowed to call the API from a browser", |s| s.cors_origins, put_list, show_list;
+    "insecure_no_auth", Flag, "Accept requests without a key; requires a loopback listen address", |s| s.insecure_no_auth, put_flag, show;
+    "max_body_bytes", Number, "Maximum size of a buffered request body; streamed uploads are limited by the sandbox", |s| s.max_body_bytes, put, show_tight;
+    "max_input_bytes", Number, "Maximum total size of the input files of one request; they are stored in the data directory until the sandbox has them", |s| s.max_input_bytes, put, show_tight;
+    "max_connections", Number, "Maximum number of open API connections", |s| s.max_connections, put, show;
+    "header_timeout", Number, "Deadline for receiving the request headers", |s| s.header_timeout, put, show_tight;
+    "read_timeout", Number, "Deadline for receiving a buffered request body, and the maximum pause between two chunks of a streamed one", |s| s.read_timeout, put, show_tight;
+    "idle_timeout", Number, "Time that an idle connection stays open between requests", |s| s.idle_timeout, put, show_tight;
+    "drain_timeout", Number, "Time that running requests have to finish after SIGTERM", |s| s.drain_timeout, put, show_tight;
+    "template", Text, "Default template for new sandboxes", |s| s.template, put_word, show;
+    "profile", Text, "Default limits for new sandboxes [small|data]", |s| s.profile, put, show;
+    "max_profile", Text, "Upper bound for each limit in native API requests, except time limits [small|data]", |s| s.max_profile, put, show;
+    "raw_results", Flag, "Return results exactly as the code produced them, without sanitizing them", |s| s.raw_results, put_flag, show;
+    "required_layers", List, "Isolation layers that a sandbox must have to start, in addition to those that are always required [cgroups]", |s| s.required_layers, put_list, show_list;
+    "max_sandboxes", Number, "Maximum number of live sandboxes across all tenants", |s| s.max_sandboxes, put, show;
+    "tiers.gvisor_min_release", Optional, "Oldest gVisor release to accept, as a date like 20240513 [none: any release]", |s| s.gvisor_min_release, put_day, show_option;
+    "tiers.container_runtime", Optional, "Container runtime: crun, runc or kata-runtime [none: crun or runc, whichever is installed]", |s| s.container_runtime, put_optional, show_option;
+    "lifetime.idle", Number, "Default idle timeout of a sandbox", |s| s.lifetime.idle, put, show_tight;
+    "lifetime.hard", Number, "Maximum lifetime of a sandbox", |s| s.lifetime.hard, put, show_tight;
+    "pool.min", Number, "Minimum number of ready sandboxes in the pool", |s| s.pool.min, put, show;
+    "pool.max", Number, "Maximum number of ready sandboxes in the pool", |s| s.pool.max, put, show;
+    "e2b.profile", Text, "Limits of sandboxes created through the E2B API [small|data]", |s| s.e2b.profile, put, show;
+    "quota.live_sandboxes", Optional, "Live sandboxes per key, for keys without their own quota [none: unlimited]", |s| s.quota.live_sandboxes, put_optional, show_option;
+    "quota.creates_per_minute", Optional, "Sandboxes created per key and minute, for keys without their own quota [none: unlimited]", |s| s.quota.creates_per_minute, put_optional, show_option;
+    "quota.cpu_seconds_per_day", Optional, "CPU seconds per key and day, for keys without their own quota [none: unlimited]", |s| s.quota.cpu_seconds_per_day, put_optional, show_option;
+    "quota.bytes_per_day", Optional, "Bytes transferred (in and out) per key and day, for keys without their own quota [none: unlimited]", |s| s.quota.bytes_per_day, put_optional, show_option;
+    "policy.default", Text, "Policy for tenants without an entry in policy.tenants: open, standard, guarded, strict, or one from policy.dir", |s| s.policy.default, put_word, show;
+    "policy.tenants", Map, "Policies for individual tenants, instead of the default", |s| s.policy.tenants, put_map, show_map;
+    "policy.dir", Optional, "Directory with custom policies, one NAME.toml file each [none: no custom policies]", |s| s.policy.dir, put_path, show_path;
+    "approval.mode", Text, "What to do with code that requires approval: wait for a decision, or refuse it at once [wait|refuse]", |s| s.approval.mode, put, show;
+    "approval.expiry", Number, "Time after which an undecided approval request expires; its code does not run", |s| s.approval.expiry, put, show_tight;
+    "approval.max_pending", Number, "Maximum number of pending approval requests per tenant", |s| s.approval.max_pending, put, show;
+    "approval.webhook_url", Optional, "URL that receives approval requests and decisions as signed POST requests over http or https; only its host is ever shown", |s| s.approval.webhook_url, put_optional, show_option;
+    "approval.webhook_secret_file", Optional, "File with the secret that signs webhook requests", |s| s.approval.webhook_secret_file, put_path, show_path;
+    "log.format", Text, "Format of the log on stderr [text|json]", |s| s.log.format, put, show;
+    "log.level", Text, "Log level [error|warn|info|debug]", |s| s.log.level, put, show;
+    "audit.dir", Optional, "Directory of the audit log [none: `audit` in the data directory]", |s| s.audit.dir, put_path, show_path;
+    "audit.keep_code", Flag, "Store the code of executions in the audit log, not only its digest", |s| s.audit.keep_code, put_flag, show;
+    "audit.segment_bytes", Number, "Size at which the audit log starts a new segment", |s| s.audit.segment_bytes, put, show_tight;
+    "audit.sync", Flag, "Flush each audit log entry to disk before the action starts", |s| s.audit.sync, put_flag, show;
+    "audit.keep", Optional, "Age at which audit log segments are deleted [none: never]", |s| s.audit.keep, put_optional, show_option;
+    "audit.keep_bytes", Optional, "Maximum total size of the audit log, at least two segments; the oldest segments are deleted first [none: unlimited]", |s| s.audit.keep_bytes, put_optional, show_option;
+    "otlp.endpoint", Optional, "Endpoint for traces, sent with OTLP over HTTP; requires a build with the `otlp` feature", |s| s.otlp_endpoint, put_url, show_option;
 }

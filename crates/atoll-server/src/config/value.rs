@@ -34,7 +34,9 @@ impl FromStr for Domain {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, port) = split_port(text)?;
         if !is_host_name(&name) {
-            return Err(format!("not a host name: `{text}`; write it like sbx.example.org:443"));
+            return Err(format!(
+                "invalid host name `{text}`; expected a name like sbx.example.org:443"
+            ));
         }
         Ok(Self { name, port })
     }
@@ -78,7 +80,7 @@ impl FromStr for HostPattern {
         let (name, port) = split_port(rest)?;
         if !is_host_name(&name) && (any_below || !is_bracketed(&name)) {
             return Err(format!(
-                "not a host: `{text}`; write it like atoll.example.org or *.example.org"
+                "invalid host `{text}`; expected a name like atoll.example.org or *.example.org"
             ));
         }
         Ok(Self { any_below, name, port })
@@ -110,7 +112,7 @@ impl FromStr for WebOrigin {
         match parts {
             Some((name, _)) if is_host_name(&name) || is_bracketed(&name) => Ok(Self(text.to_ascii_lowercase())),
             _ => Err(format!(
-                "not an origin: `{text}`; write it like https://app.example.org"
+                "invalid origin `{text}`; expected an origin like https://app.example.org"
             )),
         }
     }
@@ -125,10 +127,10 @@ pub(crate) fn split_port(text: &str) -> Result<(String, Option<u16>), String> {
     let (name, port) = text.split_at(end);
     let port = match port.strip_prefix(':') {
         Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some(digits.parse().map_err(|_| format!("not a port: `{digits}`"))?)
+            Some(digits.parse().map_err(|_| format!("invalid port `{digits}`"))?)
         }
         None if port.is_empty() => None,
-        _ => return Err(format!("not a host with a port: `{text}`")),
+        _ => return Err(format!("expected HOST or HOST:PORT, found `{text}`")),
     };
     let name = name.strip_suffix('.').unwrap_or(name);
     Ok((name.to_ascii_lowercase(), port))

@@ -58,12 +58,12 @@ impl FromStr for WebhookUrl {
 
     /// Errors do not repeat what was written.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = "not an address like https://example.org/path";
+        let bad = "expected a URL like https://example.org/path";
         // What is shown has a character that no address has: copied into a file, it is refused.
         let uri: Uri = text.parse().ok().filter(|_| text.is_ascii()).ok_or(bad)?;
         let authority = uri.authority().ok_or(bad)?.as_str();
         if authority.contains('@') {
-            return Err("there is a user or a password in it; requests are signed instead");
+            return Err("the URL must not contain a user name or a password; requests are signed instead");
         }
         let https = match uri.scheme_str() {
             Some("https") => true,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep};
 
 /// Nothing came for too long.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the body stopped arriving")]
+#[error("the request body stalled")]
 pub struct BodyStalled;
 
 pin_project_lite::pin_project! {

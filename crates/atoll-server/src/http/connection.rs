@@ -60,11 +60,11 @@ pub(super) async fn serve_one(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = place.displaced() => return tracing::debug!("a connection without a key made room for another"),
+        () = place.displaced() => return tracing::debug!("unauthenticated connection closed to make room for another"),
     };
     if let Err(error) = ended {
         // A client that goes away is its own business.
-        tracing::debug!(error = %crate::chain(&error), "a connection ended early");
+        tracing::debug!(error = %crate::chain(&error), "connection ended early");
     }
 }
 

@@ -107,11 +107,8 @@ fn judge(rules: &HostRules, parts: &Parts) -> Result<HostKind, ApiError> {
     let local = parts.extensions.get::<ConnectionInfo>().map(|info| info.local.ip());
     let kind = rules.judge(host, local);
     kind.ok_or_else(|| {
-        ApiError::new(
-            ErrorCode::HostNotAllowed,
-            "the Host header names no host of this server",
-        )
-        .hint("the operator adds names with the setting allowed_hosts")
+        ApiError::new(ErrorCode::HostNotAllowed, "the Host header does not name this server")
+            .hint("the operator can add host names with the setting allowed_hosts")
     })
 }
 
@@ -119,14 +116,14 @@ fn judge(rules: &HostRules, parts: &Parts) -> Result<HostKind, ApiError> {
 fn named_host(parts: &Parts) -> Result<&str, ApiError> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(ApiError::invalid("the request must have one Host header"));
+        return Err(ApiError::invalid("the request must have exactly one Host header"));
     };
     let host = host
         .to_str()
-        .map_err(|_| ApiError::invalid("the Host header cannot be read"))?;
+        .map_err(|_| ApiError::invalid("the Host header is not valid"))?;
     match parts.uri.authority() {
         Some(authority) if !authority.as_str().eq_ignore_ascii_case(host) => Err(ApiError::invalid(
-            "the address and the Host header name different hosts",
+            "the request URI and the Host header name different hosts",
         )),
         _ => Ok(host),
     }

@@ -19,10 +19,10 @@ const REFUSALS: usize = 64;
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 const REFUSAL: &str = concat!(
-    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 140\r\n",
+    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 146\r\n",
     "retry-after: 1\r\nshould-retry: false\r\nconnection: close\r\n\r\n",
-    r#"{"error":{"code":"at_capacity","message":"the server has as many connections as it may have","#,
-    r#""hint":"close some, or raise max_connections"}}"#
+    r#"{"error":{"code":"at_capacity","message":"the server has reached its connection limit","#,
+    r#""hint":"close some connections, or raise max_connections"}}"#
 );
 
 /// The two ends of the connection of a request.
@@ -102,7 +102,7 @@ async fn accept(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(T
             Some((stream, ConnectionInfo { peer, local }))
         }
         Err(error) => {
-            tracing::warn!(error = %error, "a connection could not be taken");
+            tracing::warn!(error = %error, "connection could not be accepted");
             tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
             None
         }

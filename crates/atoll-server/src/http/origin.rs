@@ -18,9 +18,9 @@ pub(crate) async fn check_origin(State(state): State<AppState>, request: Request
     }
     ApiError::new(
         ErrorCode::OriginNotAllowed,
-        "web pages of another origin may not call this server",
+        "requests from this web origin are not allowed",
     )
-    .hint("the operator adds origins with the setting cors_origins")
+    .hint("the operator can add origins with the setting cors_origins")
     .into_response()
 }
 

@@ -85,8 +85,8 @@ impl Limits {
         let used = self.ledger.used(now, caller.key_id.as_str());
         let (cpu, moved) = (used.cpu_ms / 1_000, used.bytes_in.saturating_add(used.bytes_out));
         let over = match (quotas.cpu_seconds_per_day, quotas.bytes_per_day) {
-            (Some(most), _) if cpu >= most.get() => Some(format!("{most} processor seconds")),
-            (_, Some(most)) if moved >= most.get() => Some(format!("{} in and out", show_bytes(most.get()))),
+            (Some(most), _) if cpu >= most.get() => Some(format!("{most} CPU seconds")),
+            (_, Some(most)) if moved >= most.get() => Some(format!("{} transferred", show_bytes(most.get()))),
             _ => None,
         };
         over.map_or(Ok(()), |what| {

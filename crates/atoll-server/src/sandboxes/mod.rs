@@ -188,7 +188,7 @@ impl Sandboxes {
         match tier == Tier::Wasm || self.has_template(template) {
             false => Err(ApiError::new(
                 ErrorCode::NotFound,
-                format!("there is no template `{template}`; known are {}", self.template_names()),
+                format!("unknown template `{template}`; available: {}", self.template_names()),
             )),
             true if tier == Tier::Wasm || self.node.is_built(template, tier) => Ok(()),
             true => Err(self.build(caller, template, tier)),
@@ -199,10 +199,10 @@ impl Sandboxes {
     fn build(&self, caller: &Caller, template: &str, tier: Tier) -> ApiError {
         let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
         self.builds.begin(template, async move {
-            tracing::info!(template = name, "a template is built because a request asked for it");
+            tracing::info!(template = name, "building a template that a request needs");
             let opened = node.open(&name, tier, &by, Arc::new(Quiet)).await;
             if let Err(error) = &opened {
-                tracing::error!(error = %crate::chain(error), "a template could not be made ready");
+                tracing::error!(error = %crate::chain(error), "template could not be prepared");
             }
             opened.is_ok()
         })
@@ -222,7 +222,7 @@ impl Sandboxes {
             ..Usage::default()
         };
         if let Err(error) = self.store.end_sandbox(session.id(), reason, usage).await {
-            tracing::error!(error = %crate::chain(&error), "the end of a sandbox could not be written down");
+            tracing::error!(error = %crate::chain(&error), "end of a sandbox could not be stored");
         }
     }
 

@@ -68,7 +68,7 @@ impl Sandboxes {
 
     async fn drop_paused(&self, paused: &Paused) {
         if let Err(error) = self.node.drop_paused(paused).await {
-            tracing::error!(error = %crate::chain(&error), "what was saved of an ended sandbox cannot be removed");
+            tracing::error!(error = %crate::chain(&error), "saved state of an ended sandbox could not be removed");
         }
     }
 }

@@ -67,7 +67,7 @@ impl Sandboxes {
     ) -> Result<Vec<Result<Made, ApiError>>, ApiError> {
         let count = count.unwrap_or(1);
         if !(1..=MOST_FORKS).contains(&count) {
-            let message = format!("count is out of range: asked {count}, allowed 1 to {MOST_FORKS}");
+            let message = format!("`count` is out of range: requested {count}, allowed 1 to {MOST_FORKS}");
             return Err(ApiError::invalid(message));
         }
         let (tell, heard) = oneshot::channel();
@@ -99,7 +99,7 @@ impl Sandboxes {
         let by = caller.actor();
         let removed = self.node.remove_snapshot(&by, &caller.tenant, &snapshot.id);
         if let Err(error) = removed.await {
-            tracing::error!(error = %crate::chain(&error), "what forks were made from could not be removed");
+            tracing::error!(error = %crate::chain(&error), "temporary snapshot of a fork could not be removed");
         }
         Ok(made)
     }
@@ -110,7 +110,7 @@ fn checked_name(name: String) -> Result<String, ApiError> {
     match fine {
         true => Ok(name),
         false => Err(ApiError::invalid(format!(
-            "a snapshot's name has 1 to {LONGEST_NAME} bytes and no control characters"
+            "a snapshot name must have 1 to {LONGEST_NAME} bytes and no control characters"
         ))),
     }
 }

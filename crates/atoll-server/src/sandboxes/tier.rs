@@ -28,21 +28,22 @@ impl Sandboxes {
 
 /// Of a sandbox that stays nobody knows what will run in it.
 fn needs_of(wish: &Wish) -> Needs {
-    let own = wish.template.is_some().then_some("it names a template");
-    let more = own.or(wish.dry_run.then_some("it is a dry run"));
+    let own = wish.template.is_some().then_some("the request specifies a template");
+    let more = own.or(wish.dry_run.then_some("the request is a dry run"));
     match (&wish.code, more) {
         (_, Some(why)) => Needs::More(why.to_owned()),
         (Some((code, language)), None) if wish.tier == Some(Tier::Auto) => needs(code, *language),
         (Some(_), None) => Needs::Plain,
-        (None, None) => Needs::More("a sandbox that stays runs anything".to_owned()),
+        (None, None) => Needs::More("a persistent sandbox may run any code".to_owned()),
     }
 }
 
 fn refused(no_tier: NoTier) -> ApiError {
     match &no_tier {
         NoTier::Missing { tier, why } => {
-            let message = format!("this host cannot build the wall `{tier}`: {why}");
-            ApiError::new(ErrorCode::NoWall, message).hint("`atoll doctor` shows what this machine can do")
+            let message = format!("tier `{tier}` is not available on this host: {why}");
+            ApiError::new(ErrorCode::NoWall, message)
+                .hint("run `atoll doctor` on the server to see which tiers its host supports")
         }
         NoTier::BelowFloor { .. } => match no_tier.refusal() {
             Some(refusal) => {

@@ -24,7 +24,7 @@ pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), 
     match length <= MAX_METADATA_BYTES {
         true => Ok(()),
         false => Err(ApiError::invalid(format!(
-            "the metadata is {length} bytes long, at most {MAX_METADATA_BYTES} are kept"
+            "the metadata is {length} bytes long, at most {MAX_METADATA_BYTES} are allowed"
         ))),
     }
 }

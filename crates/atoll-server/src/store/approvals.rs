@@ -105,7 +105,7 @@ impl Store {
     pub fn cancel_approval(&self, id: ApprovalId) {
         let work = move |connection: &Connection| close(connection, &id, ApprovalStatus::Cancelled, None);
         self.writer.post(work, |error| {
-            tracing::error!(error = %crate::chain(&error), "the end of an approval could not be written down");
+            tracing::error!(error = %crate::chain(&error), "status of an approval could not be stored");
         });
     }
 
@@ -267,13 +267,13 @@ fn from_row(row: &Row<'_>) -> Result<ApprovalRecord, StoreError> {
         _ => None,
     };
     Ok(ApprovalRecord {
-        id: read_back("id", ApprovalId::parse(&word("id")?).ok_or("not the id of an approval"))?,
+        id: read_back("id", ApprovalId::parse(&word("id")?).ok_or("not a valid approval ID"))?,
         tenant: word("tenant")?,
-        key_id: read_back("key_id", KeyId::parse(&word("key_id")?).ok_or("not the id of a key"))?,
+        key_id: read_back("key_id", KeyId::parse(&word("key_id")?).ok_or("not a valid key ID"))?,
         key_name: row.get("key_name")?,
         sandbox: read_back(
             "sandbox",
-            SandboxId::parse(&word("sandbox")?).ok_or("not the id of a sandbox"),
+            SandboxId::parse(&word("sandbox")?).ok_or("not a valid sandbox ID"),
         )?,
         status: read_back("status", word("status")?.parse())?,
         created: Timestamp::from_millis(row.get("created")?),

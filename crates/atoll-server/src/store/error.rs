@@ -6,16 +6,18 @@ use std::path::PathBuf;
 pub enum StoreError {
     #[error("cannot open the store `{}`", path.display())]
     Open { path: PathBuf, source: rusqlite::Error },
-    #[error("cannot prepare the store's directory")]
+    #[error("cannot prepare the store directory")]
     Place(#[source] std::io::Error),
-    #[error("the store is of a newer Atoll: its version is {found}, this one knows {known}; update Atoll")]
+    #[error(
+        "the store was written by a newer version of Atoll: its schema version is {found}, this build supports {known}; upgrade Atoll"
+    )]
     Newer { found: i64, known: i64 },
-    #[error("the store failed")]
+    #[error("store query failed")]
     Sql(#[from] rusqlite::Error),
-    #[error("the store could not commit: {0}")]
+    #[error("store commit failed: {0}")]
     Commit(String),
-    #[error("the store holds what it should not: {0}")]
+    #[error("the store contains invalid data: {0}")]
     Corrupt(String),
-    #[error("the store has stopped")]
+    #[error("the store is shut down")]
     Stopped,
 }

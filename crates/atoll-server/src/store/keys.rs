@@ -155,7 +155,7 @@ fn from_row(row: &Row<'_>) -> Result<KeyRecord, StoreError> {
     Ok(KeyRecord {
         id: read_back(
             "id",
-            KeyId::parse(&row.get::<_, String>("id")?).ok_or("not the id of a key"),
+            KeyId::parse(&row.get::<_, String>("id")?).ok_or("not a valid key ID"),
         )?,
         name: row.get("name")?,
         tenant: row.get("tenant")?,

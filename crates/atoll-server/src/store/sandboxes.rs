@@ -155,9 +155,9 @@ fn from_row(row: &Row<'_>) -> Result<SandboxRecord, StoreError> {
     let text = |name| Ok::<String, StoreError>(row.get(name)?);
     let reason: Option<String> = row.get("reason")?;
     Ok(SandboxRecord {
-        id: read_back("id", SandboxId::parse(&text("id")?).ok_or("not the id of a sandbox"))?,
+        id: read_back("id", SandboxId::parse(&text("id")?).ok_or("not a valid sandbox ID"))?,
         tenant: row.get("tenant")?,
-        key_id: read_back("key_id", KeyId::parse(&text("key_id")?).ok_or("not the id of a key"))?,
+        key_id: read_back("key_id", KeyId::parse(&text("key_id")?).ok_or("not a valid key ID"))?,
         template: row.get("template")?,
         tier: read_back("tier", text("tier")?.parse())?,
         state: read_back("state", text("state")?.parse())?,

@@ -66,7 +66,7 @@ impl Store {
             Ok(())
         };
         self.writer.post(work, |error| {
-            tracing::error!(error = %crate::chain(&error), "what a tenant used could not be written down");
+            tracing::error!(error = %crate::chain(&error), "usage of a tenant could not be stored");
         });
     }
 

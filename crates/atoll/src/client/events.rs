@@ -18,7 +18,7 @@ pub(crate) struct Event {
 impl Event {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.data)
-            .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
+            .map_err(|error| Failure::ours_in_words(format!("unexpected response from the server: {error}")))
     }
 }
 
@@ -45,7 +45,8 @@ impl Events {
             let Some(frame) = self.body.frame().await else {
                 return Ok(None);
             };
-            let frame = frame.map_err(|error| Failure::ours_in_words(format!("the server broke off: {error}")))?;
+            let frame =
+                frame.map_err(|error| Failure::ours_in_words(format!("the server closed the connection: {error}")))?;
             if let Ok(piece) = frame.into_data() {
                 self.reader.feed(&piece)?;
             }
@@ -67,7 +68,7 @@ impl Reader {
         self.bytes.extend_from_slice(piece);
         match self.bytes.len() <= MAX_LINE {
             true => Ok(()),
-            false => Err(Failure::ours_in_words("the server sent an event that is too long")),
+            false => Err(Failure::ours_in_words("the server sent an event larger than 512 MiB")),
         }
     }
 

@@ -76,7 +76,7 @@ impl Form {
                     let mut piece = Vec::with_capacity(PIECE);
                     let count = (&mut file).take(left.min(PIECE as u64)).read_to_end(&mut piece)? as u64;
                     if count == 0 {
-                        return Err(io::Error::other("an input became shorter while it was sent"));
+                        return Err(io::Error::other("an input file shrank during the upload"));
                     }
                     self.parts.push_front(Part::File(file, left - count));
                     return Ok(Some(piece.into()));

@@ -97,14 +97,17 @@ impl Server {
 
     fn broke_off(&self, error: &(dyn Error + 'static)) -> Failure {
         let cause = atoll_jail::chain(error);
-        Failure::ours_in_words(format!("the server at `{}` broke off: {cause}", self.authority))
+        Failure::ours_in_words(format!(
+            "connection to the server at `{}` failed: {cause}",
+            self.authority
+        ))
     }
 
     fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
         Failure {
-            hint: Some("check the address; `atoll serve` starts a server".to_owned()),
+            hint: Some("check the address, or start a server with `atoll serve`".to_owned()),
             ..Failure::usage(format!(
-                "there is no server at `{}`: {}",
+                "cannot connect to the server at `{}`: {}",
                 self.authority,
                 atoll_jail::chain(error)
             ))
@@ -114,17 +117,19 @@ impl Server {
 
 /// `http://host:port`, and whether that is this machine.
 fn authority(url: &str) -> Result<(String, bool), Failure> {
-    let bad = |why: &str| Failure::usage(format!("not the address of a server: `{}`: {why}", url.escape_debug()));
-    let uri: Uri = url.parse().map_err(|_| bad("write it like http://127.0.0.1:7070"))?;
+    let bad = |why: &str| Failure::usage(format!("invalid server URL `{}`: {why}", url.escape_debug()));
+    let uri: Uri = url
+        .parse()
+        .map_err(|_| bad("expected a URL such as http://127.0.0.1:7070"))?;
     match uri.scheme_str() {
         Some("http") => {}
-        Some("https") => return Err(bad("https is not spoken yet; use a tunnel or a proxy on this machine")),
-        _ => return Err(bad("write it like http://127.0.0.1:7070")),
+        Some("https") => return Err(bad("https is not supported yet; use a tunnel or a proxy on this host")),
+        _ => return Err(bad("expected a URL such as http://127.0.0.1:7070")),
     }
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-    let authority = authority.ok_or_else(|| bad("it names no host"))?;
+    let authority = authority.ok_or_else(|| bad("the host is missing, or the URL contains credentials"))?;
     if uri.path() != "/" || uri.query().is_some() {
-        return Err(bad("it has a path"));
+        return Err(bad("a path or query is not allowed"));
     }
     let host = authority.host();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -135,7 +140,7 @@ fn authority(url: &str) -> Result<(String, bool), Failure> {
 
 async fn whole(answer: Response<Incoming>) -> Result<Vec<u8>, Failure> {
     let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| Failure::ours_in_words(format!("the answer cannot be read: {error}")))?;
+    let body = body.map_err(|error| Failure::ours_in_words(format!("cannot read the server's response: {error}")))?;
     Ok(body.to_bytes().to_vec())
 }
 
@@ -150,7 +155,9 @@ pub(crate) async fn refusal(answer: Response<Incoming>) -> Failure {
 
 fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
     let Ok(body) = serde_json::from_slice::<ErrorBody>(body) else {
-        return Failure::ours_in_words(format!("the server answered {status}, and not as an Atoll server does"));
+        return Failure::ours_in_words(format!(
+            "the server returned {status} without an Atoll error body; is this an Atoll server?"
+        ));
     };
     refused(body)
 }
@@ -160,10 +167,10 @@ pub(crate) fn refused(body: ErrorBody) -> Failure {
     let error = body.error;
     let hint = match error.code.as_str() {
         "unauthenticated" => Some(
-            "set ATOLL_API_KEY to a key of this server; where it runs, `atoll keys create --name NAME` makes one"
+            "set ATOLL_API_KEY to a valid key; create one on the server's host with `atoll keys create --name NAME`"
                 .to_owned(),
         ),
-        "scope_missing" => Some("set ATOLL_API_KEY to a key that has this scope".to_owned()),
+        "scope_missing" => Some("set ATOLL_API_KEY to a key with this scope".to_owned()),
         _ => error.hint,
     };
     Failure {

@@ -85,7 +85,9 @@ impl Place<'_> {
             ApprovalsCommand::Revoke { id } => (id, "/revoke", Some(Value::Null)),
             // Done before.
             ApprovalsCommand::List { .. } | ApprovalsCommand::Fetch { .. } => {
-                return Err(Failure::ours_in_words("a list is no single approval"));
+                return Err(Failure::ours_in_words(
+                    "internal error: `list` and `fetch` do not address a single approval",
+                ));
             }
         };
         let known = known(&id)?;
@@ -100,7 +102,7 @@ impl Place<'_> {
 
 fn known(id: &str) -> Result<ApprovalId, Failure> {
     ApprovalId::parse(id).ok_or_else(|| Failure {
-        hint: Some("`atoll approvals` shows the ids".to_owned()),
+        hint: Some("list the ids with `atoll approvals`".to_owned()),
         ..Failure::usage(format!("no such approval: `{}`", visible(id)))
     })
 }
@@ -108,12 +110,12 @@ fn known(id: &str) -> Result<ApprovalId, Failure> {
 fn row(one: &ApprovalView) -> String {
     let asker = one.asked_by.key_name.as_deref().unwrap_or(&one.asked_by.key_id);
     visible(&format!(
-        "{} {:<9} {:<10} {} asked {} by {asker}, expires {}\n",
+        "{} {:<9} {:<10} {} requested {} by {asker}, expires {}\n",
         one.id,
         one.status,
         one.language,
         if one.kind == "outputs" {
-            "files of a dry run".to_owned()
+            "dry-run files".to_owned()
         } else {
             one.rules.join(",")
         },
@@ -128,13 +130,13 @@ fn shown(one: &ApprovalView) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<12} {}\n", on_one_line(value)));
     line("id", &one.id);
-    line("about", &one.kind);
+    line("kind", &one.kind);
     line("status", &one.status);
     line("created", &one.created);
     line("expires", &one.expires);
     line("tenant", &one.tenant);
     let name = asker.key_name.as_deref().unwrap_or("-");
-    line("asked by", &format!("{} ({name})", asker.key_id));
+    line("requester", &format!("{} ({name})", asker.key_id));
     line("sandbox", &one.sandbox_id);
     line("execution", one.execution_id.as_deref().unwrap_or("-"));
     line("policy", &format!("{} {}", one.policy.name, one.policy.digest));
@@ -143,7 +145,7 @@ fn shown(one: &ApprovalView) -> String {
         line("limits", &json!(limits).to_string());
     }
     for input in &one.inputs {
-        let digest = input.sha256.as_deref().unwrap_or("digest not known");
+        let digest = input.sha256.as_deref().unwrap_or("digest unknown");
         line("input", &format!("{} {digest}", input.name));
     }
     for (name, value) in &one.env {
@@ -160,7 +162,7 @@ fn shown(one: &ApprovalView) -> String {
         let scope = answer.scope.as_deref().unwrap_or("-");
         let reason = answer.reason.as_deref().unwrap_or("-");
         line(
-            "answer",
+            "decision",
             &format!("by {} at {}, scope {scope}, reason {reason}", answer.by, answer.at),
         );
     }

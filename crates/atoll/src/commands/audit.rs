@@ -67,15 +67,15 @@ fn check_file_size() -> Result<(), Failure> {
         None => Ok(()),
         Some(most) => Err(Failure::of_engine(&EngineError::Tier(TierError::NoWall {
             layer: "rlimits".to_owned(),
-            message: format!("Atoll was started with a limit of {most} on file size (`ulimit -f`), which is too low"),
-            fix: "start Atoll with higher limits (`ulimit -a` shows them)".to_owned(),
+            message: format!("the file size limit of this process is {most} bytes (`ulimit -f`), which is too low"),
+            fix: "start Atoll with a file size limit of at least 64 MiB, or `ulimit -f unlimited`".to_owned(),
         }))),
     }
 }
 
 fn unusable(error: &AuditError) -> Failure {
     Failure {
-        hint: Some("nothing is run that cannot be written down; `atoll audit verify` says what is wrong".to_owned()),
+        hint: Some("Atoll does not run anything it cannot log; find the problem with `atoll audit verify`".to_owned()),
         ..Failure::ours(error)
     }
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
 fn indexed(dir: &Path) -> Result<Index, Failure> {
     // Reading leaves nothing where there was no log.
     if !has_log(dir) {
-        return Err(Failure::usage(format!("there is no audit log in `{}`", dir.display())));
+        return Err(Failure::usage(format!("no audit log in `{}`", dir.display())));
     }
     let mut index = Index::open(dir).map_err(|error| Failure::ours(&error))?;
     index.update().map_err(|error| Failure::ours(&error))?;
@@ -120,7 +120,11 @@ fn has_log(dir: &Path) -> bool {
 }
 
 fn moment(text: &str) -> Result<Moment, Failure> {
-    let bad = || Failure::usage(format!("not a time: `{text}`; write it like 2026-01-31T12:00:00Z"));
+    let bad = || {
+        Failure::usage(format!(
+            "invalid time `{text}`: expected RFC 3339, for example 2026-01-31T12:00:00Z"
+        ))
+    };
     Moment::parse(text).ok_or_else(bad)
 }
 
@@ -170,7 +174,7 @@ fn show(dir: &Path, id: &str, json: bool) -> Result<ExitStatus, Failure> {
         Ok(number) => show_one(&index.find(number).map_err(|error| not_there(&error))?, json),
         Err(_) if SandboxId::parse(id).is_some() || ExecutionId::parse(id).is_some() => show_all(&index, id, json),
         Err(_) => Err(Failure::usage(format!(
-            "not an entry: `{}`; give its number, or the id of a sandbox or an execution",
+            "invalid entry `{}`: expected an entry number, a sandbox id or an execution id",
             visible(id)
         ))),
     }
@@ -202,7 +206,7 @@ fn show_all(index: &Index, id: &str, json: bool) -> Result<ExitStatus, Failure> 
             last = view.id;
         }
         match (page.len() < PAGE, last) {
-            (true, 0) => return Err(Failure::usage(format!("nothing in the audit log is about `{id}`"))),
+            (true, 0) => return Err(Failure::usage(format!("no entries for `{id}` in the audit log"))),
             (true, _) => return Ok(ExitStatus::Ok),
             (false, _) => {}
         }
@@ -236,7 +240,7 @@ fn expected(text: &str) -> Result<Place, Failure> {
     });
     place.ok_or_else(|| {
         Failure::usage(format!(
-            "not a record: `{text}`; write it as `verify` prints the head, SEQ:HASH"
+            "invalid record `{text}`: expected SEQ:HASH, as printed after `head` by `atoll audit verify`"
         ))
     })
 }
@@ -269,5 +273,5 @@ fn redact(dir: PathBuf, ids: &[u64], reason: &str) -> Result<ExitStatus, Failure
     let hit = log
         .redact(&ids.iter().copied().collect(), reason)
         .map_err(|error| Failure::ours(&error))?;
-    print(&format!("the private parts of {} records are erased\n", hit.len()))
+    print(&format!("redacted {} records\n", hit.len()))
 }

@@ -19,7 +19,7 @@ pub(super) fn language(asked: Option<&str>, file: Option<&Path>) -> Result<Langu
         "js" | "mjs" | "cjs" => Ok(Language::Javascript),
         "ts" | "mts" | "cts" => Ok(Language::Typescript),
         "ipynb" => Err(Failure::usage(
-            "a notebook is not code: turn it into a script first, with `jupyter nbconvert --to script`",
+            "notebooks are not supported: convert it to a script with `jupyter nbconvert --to script`",
         )),
         _ => Ok(Language::Python),
     }
@@ -31,14 +31,16 @@ pub(super) fn read(code: Option<&str>, file: Option<&Path>) -> Result<String, Fa
         (Some(code), _) => code.as_bytes().to_vec(),
         (None, Some(file)) if file.as_os_str() != "-" => read_file(file)?,
         (None, None) if std::io::stdin().is_terminal() => {
-            return Err(Failure::usage("no code: name a file, use `-c CODE`, or pipe it in"));
+            return Err(Failure::usage(
+                "no code given: pass a file, use `-c CODE`, or pipe code to standard input",
+            ));
         }
         (None, _) => read_all(&mut std::io::stdin().lock(), "standard input")?,
     };
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
     let code = String::from_utf8(bytes).map_err(|error| {
         Failure::usage(format!(
-            "code is not UTF-8: byte {} cannot be read",
+            "code is not valid UTF-8: invalid byte at offset {}",
             error.utf8_error().valid_up_to()
         ))
     })?;
@@ -51,20 +53,20 @@ pub(super) fn read(code: Option<&str>, file: Option<&Path>) -> Result<String, Fa
 fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
     let shown = path.display();
     if path.is_dir() {
-        return Err(Failure::usage(format!("code is a directory, not a file: `{shown}`")));
+        return Err(Failure::usage(format!("cannot read code: `{shown}` is a directory")));
     }
     let file = std::fs::File::open(path);
-    let mut file = file.map_err(|error| Failure::usage(format!("code cannot be read: `{shown}`: {error}")))?;
+    let mut file = file.map_err(|error| Failure::usage(format!("cannot read code from `{shown}`: {error}")))?;
     read_all(&mut file, &format!("`{shown}`"))
 }
 
 fn read_all(source: &mut impl Read, what: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = source.take(MAX_CODE_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::usage(format!("code cannot be read: {what}: {error}")))?;
+    read.map_err(|error| Failure::usage(format!("cannot read code from {what}: {error}")))?;
     if bytes.len() as u64 > MAX_CODE_BYTES {
         return Err(Failure::usage(format!(
-            "code is longer than 10 MiB: {what}; give data with `--in`"
+            "code in {what} exceeds 10 MiB; pass data with `--in`"
         )));
     }
     Ok(bytes)

@@ -120,11 +120,11 @@ fn microvm(home: &Path, settings: &TierSettings) -> TierReport {
     let (layers, weaker, fix) = match found {
         Ok(host) => {
             let (accelerator, weaker) = match host.emulated {
-                None => ("kvm: the processor runs guests".to_owned(), Vec::new()),
+                None => ("kvm: hardware virtualization".to_owned(), Vec::new()),
                 Some(why) => (
                     format!("tcg: software emulation, because {why}"),
                     vec![
-                        "software emulation: works, is slow, and is not a wall; policies that demand one refuse it"
+                        "software emulation is slow and is not an isolation boundary; policies that require a tier above jail reject it"
                             .to_owned(),
                     ],
                 ),
@@ -154,13 +154,13 @@ fn microvm(home: &Path, settings: &TierSettings) -> TierReport {
 fn note_trial(jail: &mut TierReport, trial: Result<(), EngineError>) {
     let (name, detail, fix) = match trial {
         Ok(()) => {
-            let detail = "a sandbox was made, a program ran in it, its walls were read back".to_owned();
+            let detail = "created a sandbox, ran a program in it and read its isolation layers back".to_owned();
             jail.layers.push(tried("trial", true, detail, None));
             return;
         }
         Err(EngineError::Tier(TierError::NoWall { layer, message, fix })) => (layer, message, fix),
         Err(error) => {
-            let fix = "see the cause; it may be a fault of Atoll".to_owned();
+            let fix = "see the error detail; this may be a bug in Atoll".to_owned();
             ("trial".to_owned(), atoll_jail::chain(&error), fix)
         }
     };
@@ -174,9 +174,9 @@ fn note_trial(jail: &mut TierReport, trial: Result<(), EngineError>) {
 fn scratch() -> LayerReport {
     let found = SYSTEM_PATH.iter().any(|dir| Path::new(dir).join("mkfs.ext4").is_file());
     let (detail, fix) = match found {
-        true => ("mkfs.ext4 is there, for the profile data", None),
+        true => ("mkfs.ext4 found (required by profile data)", None),
         false => (
-            "there is no mkfs.ext4: the profile data cannot be used by root",
+            "mkfs.ext4 not found: profile data is not available when running as root",
             Some("apt-get install e2fsprogs".to_owned()),
         ),
     };
@@ -194,7 +194,7 @@ fn note_template(jail: &mut TierReport, home: &Path) {
     let row = match TemplateStore::new(home.to_owned()).check(DEFAULT_TEMPLATE) {
         Ok(detail) => tried("template", true, detail, None),
         Err(error) => {
-            let fix = error.hint().unwrap_or("see the cause").to_owned();
+            let fix = error.hint().unwrap_or("see the error detail").to_owned();
             tried("template", false, atoll_jail::chain(&error), Some(fix))
         }
     };
@@ -242,7 +242,7 @@ fn jail(probe: Probe) -> TierReport {
 fn text(report: &Report) -> String {
     let mode = match report.mode {
         Mode::Root => "root: one host user per sandbox, cgroup limits",
-        Mode::Rootless => "rootless: an ordinary user with user namespaces",
+        Mode::Rootless => "rootless: unprivileged user with user namespaces",
     };
     let mut text = format!("mode      {mode}\n");
     for tier in &report.tiers {
@@ -258,7 +258,7 @@ fn text(report: &Report) -> String {
             };
             text.push_str(&format!("  {:<16} {:<8} {}\n", layer.name, mark, layer.detail));
             if let Some(fix) = &layer.fix {
-                text.push_str(&format!("  {:<16} {:<8} to get it: {fix}\n", "", ""));
+                text.push_str(&format!("  {:<16} {:<8} fix: {fix}\n", "", ""));
             }
         }
         for weaker in &tier.weaker {

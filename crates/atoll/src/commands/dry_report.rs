@@ -11,7 +11,7 @@ const SHOWN_CHARS: usize = 200;
 
 /// What is to be decided about comes last, next to the question.
 pub(crate) fn report(dry_run: &DryRun, charts: &[PathBuf]) -> String {
-    let mut text = "dry run: nothing has been saved\n".to_owned();
+    let mut text = "dry run: nothing was saved\n".to_owned();
     for host in &dry_run.attempts.hosts {
         let port = host.port.map(|port| format!(" port {port}")).unwrap_or_default();
         text.push_str(&format!("tried to reach: {}{port}\n", short(&host.host)));
@@ -22,17 +22,17 @@ pub(crate) fn report(dry_run: &DryRun, charts: &[PathBuf]) -> String {
     }
     let more = |count: u64, what: &str| match count {
         0 => String::new(),
-        _ => format!("note: and {count} more {what}\n"),
+        _ => format!("note: {count} more {what}\n"),
     };
     text.push_str(&more(dry_run.attempts.more_hosts, "hosts"));
     text.push_str(&more(dry_run.attempts.more_processes, "programs"));
-    text.push_str(&more(dry_run.attempts.more, "calls that nobody looked at"));
+    text.push_str(&more(dry_run.attempts.more, "syscalls not recorded"));
     for change in &dry_run.changes {
         text.push_str(&line(change));
     }
     for chart in charts.iter().filter_map(|chart| chart.file_name()) {
         let name = on_one_line(&chart.to_string_lossy());
-        text.push_str(&format!("would write: {name} (a chart, new)\n"));
+        text.push_str(&format!("would write: {name} (chart, new)\n"));
     }
     text
 }
@@ -50,9 +50,9 @@ fn line(change: &Change) -> String {
     let diff = change.diff.as_deref().unwrap_or_default();
     match change.kind {
         ChangeKind::New => format!("would write: {name} ({size} bytes, new)\n{}", beginning(diff)),
-        ChangeKind::Same => format!("would write: {name} ({size} bytes, the same as the input)\n"),
+        ChangeKind::Same => format!("would write: {name} ({size} bytes, identical to the input)\n"),
         ChangeKind::Changed => format!(
-            "would write: {name} ({size} bytes, other than the input)\n{}",
+            "would write: {name} ({size} bytes, differs from the input)\n{}",
             visible(diff)
         ),
     }
@@ -67,7 +67,7 @@ fn beginning(diff: &str) -> String {
         .map(|line| format!("{}\n", visible(line)))
         .collect();
     if lines.len() > SHOWN_LINES {
-        text.push_str(&format!("… and {} lines more\n", lines.len() - SHOWN_LINES));
+        text.push_str(&format!("… {} more lines\n", lines.len() - SHOWN_LINES));
     }
     text
 }

@@ -31,7 +31,7 @@ fn with_store<T, W: Future<Output = Result<T, atoll_server::store::StoreError>>>
     let path = Store::path(&home);
     if !path.exists() {
         note(&format!(
-            "note: there was no store of keys in `{}`; a server with another ATOLL_HOME does not know what is made here\n",
+            "note: created a new key store in `{}`; servers with a different ATOLL_HOME do not use it\n",
             home.display()
         ));
     }
@@ -72,7 +72,7 @@ fn create(args: CreateKeyArgs) -> Result<ExitStatus, Failure> {
         return print_json(&created);
     }
     print(&format!(
-        "{}\n{} of tenant {}; this is the only time that the key is shown\nfor servers with the data directory `{}`\n",
+        "{}\n{}, tenant {}; the key is not shown again\nvalid for servers with data directory `{}`\n",
         created.key,
         created.record.id,
         created.record.tenant,
@@ -90,9 +90,11 @@ fn about(record: Option<&KeyRecord>) -> Closing {
 fn quotas(given: &[String]) -> Result<Quotas, Failure> {
     let mut quotas = Quotas::default();
     for quota in given.iter().flat_map(|words| words.split(',')) {
-        let (name, value) = quota
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("not a quota: `{quota}`; write it like live_sandboxes=10")))?;
+        let (name, value) = quota.split_once('=').ok_or_else(|| {
+            Failure::usage(format!(
+                "invalid quota `{quota}`: expected QUOTA=VALUE, for example live_sandboxes=10"
+            ))
+        })?;
         let bad = |error: &dyn std::error::Error| Failure::bad(error);
         match name {
             "live_sandboxes" => quotas.live_sandboxes = Some(value.parse().map_err(|error| bad(&error))?),
@@ -101,7 +103,7 @@ fn quotas(given: &[String]) -> Result<Quotas, Failure> {
             "bytes_per_day" => quotas.bytes_per_day = Some(value.parse().map_err(|error| bad(&error))?),
             other => {
                 return Err(Failure::usage(format!(
-                    "unknown quota `{other}`; one of: live_sandboxes, creates_per_minute, cpu_seconds_per_day, bytes_per_day"
+                    "unknown quota `{other}`: expected live_sandboxes, creates_per_minute, cpu_seconds_per_day or bytes_per_day"
                 )));
             }
         }
@@ -137,7 +139,7 @@ fn row(key: &Key) -> String {
 
 fn revoke(id: &str, json: bool) -> Result<ExitStatus, Failure> {
     let unknown = || Failure {
-        hint: Some("`atoll keys list` shows the ids".to_owned()),
+        hint: Some("list the ids with `atoll keys list`".to_owned()),
         ..Failure::usage(format!("no such key: `{}`", visible(id)))
     };
     let wanted = KeyId::parse(id).ok_or_else(unknown)?;
@@ -146,7 +148,7 @@ fn revoke(id: &str, json: bool) -> Result<ExitStatus, Failure> {
     if json {
         return print_json(&key);
     }
-    print(&format!("{} is revoked\n", key.id))
+    print(&format!("{} revoked\n", key.id))
 }
 
 /// Never refused because of the log: a key that somebody has stolen must end. What could not be written is said.
@@ -161,7 +163,7 @@ fn revoked(id: KeyId) -> Result<Option<KeyRecord>, Failure> {
         (Ok(entry), Ok(record)) => entry.close(about(record.as_ref())),
         (Ok(entry), Err(_)) => entry.close(Closing::of(Ending::Failed)),
         (Err(failure), _) => note(&format!(
-            "note: this is not in the audit log, which cannot be written\n{}",
+            "note: the audit log is not writable, so this revocation is not recorded\n{}",
             failure.text()
         )),
     }

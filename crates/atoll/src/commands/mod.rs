@@ -37,11 +37,8 @@ pub(crate) fn home() -> Result<PathBuf, Failure> {
 pub(crate) fn usable_home() -> Result<PathBuf, Failure> {
     let home = home()?;
     let bad = |error: std::io::Error| Failure {
-        hint: Some("set ATOLL_HOME to a directory that you may write to".to_owned()),
-        ..Failure::usage(format!(
-            "the data directory `{}` cannot be used: {error}",
-            home.display()
-        ))
+        hint: Some("set ATOLL_HOME to a writable directory".to_owned()),
+        ..Failure::usage(format!("data directory `{}` is not usable: {error}", home.display()))
     };
     let missing: Vec<&Path> = home.ancestors().take_while(|dir| !dir.exists()).collect();
     std::fs::create_dir_all(&home).map_err(bad)?;

@@ -28,7 +28,7 @@ fn check(args: &CheckArgs) -> Result<ExitStatus, Failure> {
     let Some(file) = &args.code else {
         return match args.json {
             true => print_json(&described(&policy)),
-            false => print(&format!("{} is a policy: {}\n", policy.name, policy.digest())),
+            false => print(&format!("policy {} is valid: {}\n", policy.name, policy.digest())),
         };
     };
     let language = code::language(args.lang.as_deref(), Some(file))?;
@@ -119,10 +119,10 @@ fn show(name: &str, json: bool) -> Result<ExitStatus, Failure> {
     }
     for (language, modules) in &policy.code.modules {
         let modules: Vec<&str> = modules.iter().map(String::as_str).collect();
-        text.push_str(&format!("modules of {language}: {}\n", modules.join(" ")));
+        text.push_str(&format!("allowed {language} modules: {}\n", modules.join(" ")));
     }
     let write: Vec<&str> = policy.code.write.iter().map(String::as_str).collect();
-    text.push_str(&format!("may write below: {}\n", write.join(" ")));
+    text.push_str(&format!("writable paths: {}\n", write.join(" ")));
     print(&visible(&text))
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
 fn show_refused(request: &mut Request, refused: Execution) -> Result<ExitStatus, Failure> {
     if let Err(failure) = note_refused(request, &refused) {
         crate::output::note(&format!(
-            "note: the refusal is not in the audit log: {}\n",
+            "note: the refusal was not recorded in the audit log: {}\n",
             failure.message
         ));
     }
@@ -97,7 +97,7 @@ async fn finish(printer: Printer, status: ExitStatus, interrupt: &Notify) -> Exi
         None => status,
         Some(errno) => {
             let error = std::io::Error::from(errno);
-            let failure = Failure::ours_in_words(format!("standard output cannot be written: {error}"));
+            let failure = Failure::ours_in_words(format!("cannot write to standard output: {error}"));
             std::io::stderr().write_all(failure.text().as_bytes()).ok();
             failure.status
         }

@@ -62,7 +62,7 @@ pub(super) fn tenant_query(name: &str) -> String {
 
 async fn one(server: &Server, method: Method, id: &str, tenant: &str) -> Result<SandboxAnswer, Failure> {
     let known = SandboxId::parse(id).ok_or_else(|| Failure {
-        hint: Some("`atoll sandbox ls` shows the ids".to_owned()),
+        hint: Some("list the ids with `atoll sandbox ls`".to_owned()),
         ..Failure::usage(format!("no such sandbox: `{}`", visible(id)))
     })?;
     let query = tenant.replacen('&', "?", 1);
@@ -71,7 +71,7 @@ async fn one(server: &Server, method: Method, id: &str, tenant: &str) -> Result<
 
 pub(super) fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer)
-        .map_err(|error| Failure::ours_in_words(format!("the server's answer cannot be understood: {error}")))
+        .map_err(|error| Failure::ours_in_words(format!("unexpected response from the server: {error}")))
 }
 
 fn row(sandbox: &SandboxAnswer) -> String {

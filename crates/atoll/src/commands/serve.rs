@@ -39,7 +39,7 @@ fn resolve(
     };
     config::resolve(&sources).map_err(|error| match error {
         ConfigError::Together(_) | ConfigError::Unknown { .. } | ConfigError::Value { .. } => Failure {
-            hint: Some("`atoll serve --help` lists the settings".to_owned()),
+            hint: Some("list the settings with `atoll serve --help`".to_owned()),
             ..Failure::bad(&error)
         },
         ConfigError::Read { .. } | ConfigError::Syntax { .. } => Failure::bad(&error),
@@ -61,7 +61,7 @@ fn raise_descriptors() {
         maximum,
     };
     if let Err(errno) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(error = %errno, "the limit of open files stays as it is");
+        tracing::warn!(error = %errno, "could not raise the open file limit");
     }
 }
 
@@ -82,12 +82,15 @@ fn greeting(server: &Server) -> String {
     if let Some(first) = &server.first_key {
         let path = first.path.display();
         text.push_str(&match is_journal() {
-            true => format!("a first key was made; it is in `{path}`, which only its owner may read\n"),
-            false => format!("first key: {} (shown once, kept in `{path}`)\n", first.key.reveal()),
+            true => format!("created the first key; it is stored in `{path}` (readable only by its owner)\n"),
+            false => format!(
+                "first key: {} (not shown again; stored in `{path}`)\n",
+                first.key.reveal()
+            ),
         });
     }
     if server.state.settings.insecure_no_auth {
-        text.push_str("no key is needed: everybody on this machine may use this server\n");
+        text.push_str("authentication is disabled: every user on this host can use this server\n");
     }
     text.push_str(&format!("listening on http://{}\n", server.address()));
     text.push_str(&format!("metrics on http://{}/metrics\n", server.admin_address()));

@@ -106,7 +106,7 @@ fn build_image(
 ) -> Result<ExitStatus, Failure> {
     let source: ImageSource = from.parse().map_err(|error: SourceError| Failure::bad(&error))?;
     let name =
-        name.ok_or_else(|| Failure::usage("give the template a name: `atoll template build NAME --from IMAGE`"))?;
+        name.ok_or_else(|| Failure::usage("template name is missing: use `atoll template build NAME --from IMAGE`"))?;
     let work = || {
         let bar = Bar::new(format!("template {name}"), store.stop());
         let template = store.from_image(&name, &source, force, &bar);
@@ -153,7 +153,7 @@ fn other_row(other: &OtherBuild) -> String {
     let used = match other.in_use {
         Some(true) => "in use",
         Some(false) => "unused",
-        None => "made before use was marked; `atoll template rm` removes it",
+        None => "usage unknown (built by an older Atoll version); remove it with `atoll template rm`",
     };
     format!(
         "{:<16} {:<10} {}: Python {}, {size}, {used}\n",
@@ -183,7 +183,7 @@ fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Fai
 
 fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
     match store.remove(name).map_err(|error| fail(&error))? {
-        true => print(&format!("{name} is removed\n")),
+        true => print(&format!("{name} removed\n")),
         false => Err(Failure::usage(format!(
             "template is not built: `{}`",
             name.escape_debug()

@@ -13,7 +13,12 @@ fn a_body_over_the_limit_is_refused_in_the_words_of_the_dialect() {
     let told = server.send("POST", "/sandboxes", Some(&long)).unwrap();
     let body = told.json().unwrap();
     assert_eq!((told.status, &body["code"]), (413, &json!(413)), "{body}");
-    assert!(body["message"].as_str().unwrap().starts_with("the body is larger than"));
+    assert!(
+        body["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("the request body exceeds the limit of")
+    );
     // Without a length in the head, too.
     let chunked = |path: &str| {
         let head = format!(
@@ -37,7 +42,7 @@ fn a_body_over_the_limit_is_refused_in_the_words_of_the_dialect() {
     let refused = chunked("/execute");
     assert_eq!(refused.status, 413);
     assert!(
-        refused.text().starts_with("the body is larger than"),
+        refused.text().starts_with("the request body exceeds the limit of"),
         "{}",
         refused.text()
     );

@@ -24,7 +24,7 @@ threading.Thread(target=serve, daemon=True).start()
     sandbox.run(&server, code).unwrap();
     let answer = sandbox.port(&server, 8000, "").unwrap();
     assert_eq!(answer.status, 502, "{answer:?}");
-    assert!(answer.body.contains("nobody had asked"), "{answer:?}");
+    assert!(answer.body.contains("unexpected protocol upgrade"), "{answer:?}");
 }
 
 fn descriptors(server: &Server) -> usize {

@@ -188,7 +188,10 @@ fn a_denial_has_its_reason_and_an_expiry_says_so() {
         (&denied["outcome"], &denied["stdout"]),
         (&json!("approval_denied"), &json!(""))
     );
-    assert_eq!(denied["hint"]["instead"], "it was denied: use the csv module");
+    assert_eq!(
+        denied["hint"]["instead"],
+        "an approver denied the request: use the csv module"
+    );
     assert_eq!(denied["error"]["name"], "ApprovalDenied");
 
     let world = World::new(&["--approval-expiry", "300ms"]);
@@ -322,7 +325,10 @@ fn a_server_that_does_not_wait_refuses_at_once_and_a_tenant_has_so_many_question
     let refused = world.run(None, ASKS_OTHERWISE).join().unwrap().unwrap();
     assert_eq!(refused["outcome"], "approval_denied");
     assert!(
-        refused["hint"]["instead"].as_str().unwrap().contains("wait already"),
+        refused["hint"]["instead"]
+            .as_str()
+            .unwrap()
+            .contains("pending approval requests"),
         "{refused}"
     );
     world.approve(&id, "once");
@@ -333,7 +339,7 @@ fn a_server_that_does_not_wait_refuses_at_once_and_a_tenant_has_so_many_question
         refused["hint"]["instead"]
             .as_str()
             .unwrap()
-            .contains("cannot be approved"),
+            .contains("the limit for approvals"),
         "{refused}"
     );
 }
@@ -461,7 +467,10 @@ fn approvals_are_listed_and_answered_from_the_command_line() {
     let id = world.pending_id();
     let denied = command(&["deny", &id, "--reason", "no"]);
     assert_eq!((denied.code, denied.stdout), (Some(0), format!("{id} is denied\n")));
-    assert_eq!(running.join().unwrap().unwrap()["hint"]["instead"], "it was denied: no");
+    assert_eq!(
+        running.join().unwrap().unwrap()["hint"]["instead"],
+        "an approver denied the request: no"
+    );
     assert!(command(&["--status", "denied"]).stdout.contains(&id));
     let all: Value = serde_json::from_str(&command(&["list", "--status", "all", "--json"]).stdout).unwrap();
     assert_eq!(all["approvals"].as_array().unwrap().len(), 2);
@@ -477,8 +486,5 @@ fn approvals_are_listed_and_answered_from_the_command_line() {
     command(&["deny", &id]);
     let ran = run.join().unwrap().unwrap();
     assert_eq!(ran.code, Some(3), "{ran:?}");
-    assert!(
-        ran.stderr.contains(&format!("waiting for an approval: {id}")),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.contains(&format!("waiting for approval: {id}")), "{ran:?}");
 }

@@ -28,7 +28,7 @@ fn wrong_runs_and_sandboxes_are_refused_with_words() {
             (json!({"code": 1}), "expected a string"),
             (json!({"code": "1", "cod": "2"}), "unknown field `cod`"),
             (json!({"code": "1", "language": "perl"}), "one of: python"),
-            (json!({"code": "1", "language": "r"}), "planned"),
+            (json!({"code": "1", "language": "r"}), "not supported yet"),
             (json!({"code": "1", "tier": "steel"}), "unknown tier"),
             (json!({"code": "1", "profile": "huge"}), "unknown profile"),
             (json!({"code": "1", "profile": "data"}), "at most `small`"),
@@ -43,7 +43,7 @@ fn wrong_runs_and_sandboxes_are_refused_with_words() {
             (json!({"code": "1", "inputs": [["a", "b"]]}), "expected an object"),
             (
                 json!({"code": "1", "inputs": [{"name": "a", "content": "!"}]}),
-                "not base64",
+                "not valid base64",
             ),
             (
                 json!({"code": "1", "inputs": [{"name": "../a", "content": ""}]}),
@@ -51,7 +51,7 @@ fn wrong_runs_and_sandboxes_are_refused_with_words() {
             ),
             (
                 json!({"code": "1", "inputs": [{"name": "a", "content": ""}, {"name": "a", "content": ""}]}),
-                "used twice",
+                "duplicate input name",
             ),
         ],
     );
@@ -60,8 +60,8 @@ fn wrong_runs_and_sandboxes_are_refused_with_words() {
         "/v1/sandboxes",
         &[
             (json!({"idle_ms": 1}), "out of range"),
-            (json!({"lifetime_ms": 86_400_001}), "longer than this server"),
-            (json!({"max_executions": 0}), "at least 1"),
+            (json!({"lifetime_ms": 86_400_001}), "lifetime too long"),
+            (json!({"max_executions": 0}), "minimum 1"),
             (json!({"metadata": {"a": 1}}), "expected a string"),
             (json!({"metadata": {"a": "x".repeat(20_000)}}), "at most 16384"),
             (json!([]), "expected an object"),
@@ -90,10 +90,13 @@ fn wrong_work_in_a_sandbox_is_refused_with_words() {
         &path("/run"),
         &[
             (json!({}), "no code"),
-            (json!({"code": "1", "language": "bash", "context_id": "x"}), "not both"),
+            (
+                json!({"code": "1", "language": "bash", "context_id": "x"}),
+                "cannot be combined",
+            ),
             (
                 json!({"code": "1", "limits": {"memory_bytes": 1 << 30}}),
-                "fixed when a sandbox is made",
+                "fixed when the sandbox is created",
             ),
             (json!({"code": "1", "limits": {"wall_ms": 1}}), "out of range"),
         ],

@@ -233,7 +233,7 @@ fn the_command_line_shows_it_and_fetches_the_files() {
     let id = ran.stderr.split("held: ").nth(1).unwrap().split(';').next().unwrap();
     let early = cli(&world, dir.path(), &["approvals", "fetch", id, "--out", "got"]);
     assert!(
-        early.code == Some(2) && early.stderr.contains("the approval is pending"),
+        early.code == Some(2) && early.stderr.contains("held until they are approved"),
         "{early:?}"
     );
     assert!(!dir.path().join("got").exists());

@@ -91,7 +91,7 @@ fn strange_files_and_names_are_refused() {
         ("", "missing field `path`"),
         ("?path=a&extra=1", "unknown field `extra`"),
         ("/list?path=/tmp&depth=0", "out of range"),
-        ("/list?path=/tmp&depth=x", "query cannot be read"),
+        ("/list?path=/tmp&depth=x", "invalid query string"),
     ] {
         let refused = place.get(rest);
         assert_eq!(refused.code().unwrap(), "invalid_request", "{rest}");
@@ -101,7 +101,11 @@ fn strange_files_and_names_are_refused() {
     assert!((400..500).contains(&place.put("?path=/opt/atoll/x", b"x").status));
     let full = place.put("?path=big", &vec![0; 101 << 20]);
     assert_eq!(full.code().unwrap(), "no_room");
-    assert!(full.text().contains("a scratch disk of 100 MiB for"), "{}", full.text());
+    assert!(
+        full.text().contains("scratch disk is limited to 100 MiB and"),
+        "{}",
+        full.text()
+    );
     assert_eq!(place.get("/stat?path=big").code().unwrap(), "not_found");
 }
 

@@ -60,7 +60,7 @@ fn a_finding_with_a_floor_is_denied_in_a_live_sandbox_below_it() -> Result<()> {
     let home = tempfile::tempdir()?;
     let server = under(home.path(), "[tiers.rules]\n\"process\" = \"gvisor\"\n")?;
     let id = server.sandbox(&json!({}))?;
-    let high = "of policy high demands at least gvisor";
+    let high = "of policy high requires at least gvisor";
     is_denied(&run(&server, &id, &json!({"code": SHELL}))?, high);
     is_denied(
         &run(&server, &id, &json!({"code": "uname -r", "language": "bash"}))?,
@@ -98,7 +98,7 @@ fn a_floor_of_a_calls_own_policy_holds_for_that_call() -> Result<()> {
     let id = server.sandbox(&json!({}))?;
     let at_least =
         |tier: &str| json!({"code": "print(1)", "policy": {"inherit": "standard", "tiers": {"floor": tier}}});
-    is_denied(&run(&server, &id, &at_least("gvisor"))?, "demands at least gvisor");
+    is_denied(&run(&server, &id, &at_least("gvisor"))?, "requires at least gvisor");
     let fine = run(&server, &id, &at_least("jail"))?;
     assert_eq!((&fine["outcome"], &fine["stdout"]), (&json!("ok"), &json!("1\n")));
     assert!(python(&server, &id, SHELL)?.contains("ran"));

@@ -99,7 +99,7 @@ fn results_of_the_other_dialect_are_cleaned_unless_its_sandbox_says_otherwise() 
         "{said}"
     );
     assert!(
-        said.contains("forms of results were left out: application/javascript"),
+        said.contains("some result formats were omitted: application/javascript"),
         "{said}"
     );
     let raw = e2b::create(&server, &server.key, json!({"metadata": {"atoll.raw_results": "true"}})).unwrap();
@@ -164,9 +164,9 @@ fn what_is_no_csv_is_not_sent_to_a_spreadsheet() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();
     for (name, content, words) in [
-        ("a.html", &b"=1"[..], "names end in .csv or .tsv"),
-        ("a.csv", b"\xff\xfe=\x001\x00", "not text"),
-        ("b.csv", b"PK\x03\x04\x14\0", "not text"),
+        ("a.html", &b"=1"[..], "a name ending in .csv or .tsv"),
+        ("a.csv", b"\xff\xfe=\x001\x00", "requires a text file"),
+        ("b.csv", b"PK\x03\x04\x14\0", "requires a text file"),
     ] {
         let path = sandbox_with(&server, name, content);
         let refused = server.send("GET", &format!("{path}&spreadsheet=true"), None).unwrap();

@@ -44,7 +44,7 @@ fn clients_of_e2b_hear_of_a_lost_state_in_the_error() {
     let missed = run("kept");
     assert!(missed.contains("name 'kept' is not defined"), "{missed}");
     assert!(
-        missed.contains("note: the state of this context was lost before"),
+        missed.contains("note: the state of this context was lost earlier"),
         "{missed}"
     );
 }
@@ -60,7 +60,7 @@ fn a_used_up_quota_is_a_limit_and_a_missing_key_says_which_variable() {
         .unwrap();
     let made = server.send_as(&quota, "POST", "/v1/sandboxes", Some("{}")).unwrap();
     assert_eq!(made.status, 201, "{}", made.text());
-    for (key, words_of_it) in [(&quota, "its quota"), (&server.key, "as many as it may have")] {
+    for (key, words_of_it) in [(&quota, "quota exceeded"), (&server.key, "reached its limit of 1")] {
         let full = run_command(server.atoll().args(words).env("ATOLL_API_KEY", key)).unwrap();
         assert_eq!(full.code, Some(4), "{full:?}");
         assert!(
@@ -82,16 +82,11 @@ fn a_used_up_quota_is_a_limit_and_a_missing_key_says_which_variable() {
 fn a_request_does_not_wait_for_a_build() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("templates")).unwrap();
-    let (pipe, python) = (home.path().join("pipe"), home.path().join("python3"));
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &pipe,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RWXU,
-        0,
-    )
-    .unwrap();
-    std::fs::write(&python, format!("#!/bin/sh\nexec cat '{}'\n", pipe.display())).unwrap();
+    let (lock, python) = (home.path().join("lock"), home.path().join("python3"));
+    // The interpreter waits for the lock, also one that the server starts while this test ends.
+    let held = std::fs::File::create(&lock).unwrap();
+    held.lock().unwrap();
+    std::fs::write(&python, format!("#!/bin/sh\nexec flock '{}' true\n", lock.display())).unwrap();
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = serve(home.path(), &["--template", "python-min", "--pool-min", "0"]);
     let server = Server::spawn(home.path(), command.env("ATOLL_PYTHON", &python)).unwrap();

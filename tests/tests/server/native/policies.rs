@@ -130,15 +130,18 @@ fn a_policy_that_cannot_be_used_keeps_the_server_from_starting() {
     )
     .unwrap();
     for (flags, words) in [
-        (["--policy-default", "lax"], "policy.default names the policy `lax`"),
+        (
+            ["--policy-default", "lax"],
+            "unknown policy `lax` in the setting policy.default",
+        ),
         (
             ["--policy-tenants", "acme=lax"],
-            "policy.tenants.acme names the policy `lax`",
+            "unknown policy `lax` in the setting policy.tenants.acme",
         ),
-        (["--policy-tenants", "acme"], "not TENANT=NAME"),
+        (["--policy-tenants", "acme"], "expected TENANT=NAME"),
         (
             ["--policy-dir", dir.path().to_str().unwrap()],
-            "no rule and no group of rules `no.such`",
+            "unknown rule or rule group `no.such`",
         ),
     ] {
         let flags = [&["--template", "python-min"][..], &flags].concat();

@@ -110,7 +110,11 @@ fn the_day_of_a_key_ends_for_clients_of_e2b_too() {
         "{}",
         execute.text()
     );
-    assert!(execute.text().starts_with("the key has used its"), "{}", execute.text());
+    assert!(
+        execute.text().starts_with("daily quota of the key exhausted"),
+        "{}",
+        execute.text()
+    );
     let upload = send("/files?path=b", "application/octet-stream", "b");
     assert_eq!(
         (upload.status, upload.json().unwrap()["code"].clone()),

@@ -75,10 +75,10 @@ fn a_form_has_the_request_the_code_and_files_as_they_are() {
         ("3145728\nform\n", "bash")
     );
     for (wrong, words) in [
-        (form.replace("name=\"code\"", "name=\"cod\""), "unknown part"),
+        (form.replace("name=\"code\"", "name=\"cod\""), "unknown form part"),
         (form.replace("big.txt\"", "../x\""), "not a plain file name"),
-        (form.replace("name=\"file\"", "name=\"code\""), "two parts"),
-        (form.replace("--B--\r\n", ""), "cannot be read"),
+        (form.replace("name=\"file\"", "name=\"code\""), "duplicate form part"),
+        (form.replace("--B--\r\n", ""), "invalid form"),
     ] {
         let refused = server.bytes("POST", "/v1/run", kind, wrong.as_bytes()).unwrap();
         assert_eq!(refused.status, 400, "{words}: {}", refused.text());

@@ -195,15 +195,15 @@ fn what_cannot_be_a_secret_is_refused_with_a_sentence_that_does_not_show_it() {
     for (fields, words) in [
         (json!({"secrets": {"A": "s3cr3t"}}), "too short"),
         (json!({"secrets": {"A": "s3cr3t\u{0}s3cr3t"}}), "NUL"),
-        (json!({"secrets": {"s3cr3t=": "12345678"}}), "not a name"),
+        (json!({"secrets": {"s3cr3t=": "12345678"}}), "invalid secret name"),
         (json!({"secrets": {"A": "s3cr3t".repeat(1000)}}), "at most 4096"),
         (json!({"secrets": many}), "at most 32"),
         (
             json!({"secrets": {"A": "s3cr3ts3cr3t"}, "env": {"A": "1"}}),
-            "give it once",
+            "set it only once",
         ),
-        (json!({"secrets": {"A": 1_234_567}}), "object of texts"),
-        (json!({"secrets": ["s3cr3ts3cr3t"]}), "object of texts"),
+        (json!({"secrets": {"A": 1_234_567}}), "object with string values"),
+        (json!({"secrets": ["s3cr3ts3cr3t"]}), "object with string values"),
     ] {
         for path in [
             "/v1/run".to_owned(),

@@ -181,7 +181,10 @@ fn a_redirect_is_not_followed_and_ends_it() {
     let world = World::new(receiver.address, &[]);
     let running = world.run();
     let asked = receiver.wait_for("asked");
-    eventually("the letter is given up", || world.server.log().contains("is given up")).unwrap();
+    eventually("the letter is given up", || {
+        world.server.log().contains("event dropped")
+    })
+    .unwrap();
     world.approve(&asked);
     assert_eq!(running.join().unwrap().unwrap()["stdout"], "ran\n");
     receiver.wait_for("answered");
@@ -276,16 +279,16 @@ fn a_webhook_that_cannot_work_keeps_the_server_from_starting() {
     };
     let url = format!("https://127.0.0.1:9/{TOKEN}");
     let lone = ["--template", "python-min", "--approval-webhook-url", &url];
-    ends_with(&mut serve(home.path(), &lone), "needs approval.webhook_secret_file");
+    ends_with(&mut serve(home.path(), &lone), "requires approval.webhook_secret_file");
     let mut trusts_nobody = command(home.path(), &url, &[]);
     let nothing = home.path().join("nothing.pem");
     ends_with(
         trusting(&mut trusts_nobody, &nothing),
-        "knows no certificate authorities",
+        "requires trusted CA certificates",
     );
     let mut without_secret = command(home.path(), &url, &[]);
     std::fs::remove_file(home.path().join("secret")).unwrap();
-    ends_with(&mut without_secret, "the secret of the webhook cannot be read");
+    ends_with(&mut without_secret, "cannot read the webhook secret");
     std::fs::write(home.path().join("secret"), "short\n").unwrap();
     ends_with(&mut without_secret, "shorter than 16 bytes");
 }

@@ -19,7 +19,7 @@ fn a_log_cut_at_every_byte_goes_on_and_says_so() {
         let report = check(dir.path());
         // The head says that more was there; nothing else is wrong.
         assert_eq!(report.problems.len(), 1, "cut at {end}: {report:?}");
-        assert!(report.problems[0].what.contains("once reached"), "{report:?}");
+        assert!(report.problems[0].what.contains("previously reached"), "{report:?}");
         let unfinished = end > 0 && bytes[end - 1] != b'\n';
         assert_eq!(report.notes.len(), usize::from(unfinished), "cut at {end}: {report:?}");
         let left = dir.path().join("cut");

@@ -42,7 +42,10 @@ fn a_log_that_lost_all_its_records_says_so() {
     sample(dir.path());
     remove_segments(dir.path());
     sample(dir.path());
-    assert!(only_problem(dir.path()).contains("once reached"), "the head is left");
+    assert!(
+        only_problem(dir.path()).contains("previously reached"),
+        "the head is left"
+    );
 
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path());

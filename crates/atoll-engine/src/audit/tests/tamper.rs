@@ -114,7 +114,7 @@ fn a_problem_says_where_it_is() {
     let report = check(dir.path());
     let first = &report.problems[0];
     assert_eq!((first.segment, first.line, first.seq), (2, 3, Some(seq)));
-    assert!(first.what.contains("changed"), "{first:?}");
+    assert!(first.what.contains("modified line"), "{first:?}");
 }
 
 #[test]
@@ -138,7 +138,10 @@ fn a_record_whose_hash_was_made_anew_breaks_the_chain() {
     .unwrap();
     let report = check(dir.path());
     assert_eq!(
-        (report.problems[0].line, report.problems[0].what.contains("before it")),
+        (
+            report.problems[0].line,
+            report.problems[0].what.contains("previous record")
+        ),
         (3, true)
     );
 }

@@ -67,8 +67,8 @@ fn check(inside: &Map<String, Value>, host: &str, required: &BTreeSet<Layer>) ->
         None => Ok(()),
         Some(layer) => Err(TierError::NoWall {
             layer: layer.to_owned(),
-            message: format!("the required wall `{layer}` is not up inside: {inside:?}"),
-            fix: "use another release of runsc, or the tier `jail`".to_owned(),
+            message: format!("the required layer `{layer}` is not active inside the sandbox: {inside:?}"),
+            fix: "install another release of runsc, or use tier `jail`".to_owned(),
         }),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct GvisorBackend {
 enum State {
     Unknown,
     There(Saved),
-    /// Why there is none, if not because nobody has made one.
+    /// Why there is none, if not because no saved sandbox exists yet.
     None(Option<String>),
 }
 
@@ -268,7 +268,7 @@ fn bare(limits: Limits) -> Made {
 fn why(state: &State) -> &str {
     match state {
         State::None(Some(why)) => why,
-        _ => "nobody has made one",
+        _ => "no saved sandbox exists yet",
     }
 }
 
@@ -286,8 +286,8 @@ fn binary(program: &Path) -> Result<String, TierError> {
 fn unwatched() -> TierError {
     TierError::NoWall {
         layer: "watch".to_owned(),
-        message: "gVisor's kernel shows nobody what a program tries, so there are no dry runs in this tier".to_owned(),
-        fix: "use the tier `jail` or `container` for dry runs".to_owned(),
+        message: "dry runs are not supported in this tier: system calls inside gVisor cannot be monitored".to_owned(),
+        fix: "use tier `jail` or `container` for dry runs".to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Runsc {
 
 impl Runsc {
     pub(crate) fn words(&self) -> String {
-        format!("{NAME} of {}, by {}", self.release, self.platform)
+        format!("{NAME} release {}, platform {}", self.release, self.platform)
     }
 
     pub(super) fn facts(&self) -> Value {
@@ -35,9 +35,15 @@ pub(crate) fn find(floor: Option<u32>) -> Result<Runsc, TierError> {
     let program = programs.find(|program| program.is_file()).ok_or_else(none)?;
     let program = program.canonicalize().map_err(TierError::Start)?;
     let release = read_release(&words_of(&program, "--version")?);
-    let release = release.ok_or_else(|| no_wall("it does not tell its release", "install a release of gVisor"))?;
+    let release = release.ok_or_else(|| {
+        no_wall(
+            "`runsc --version` does not report a release",
+            "install an official release of gVisor",
+        )
+    })?;
     if let Some(floor) = floor.filter(|floor| release < *floor) {
-        let message = format!("runsc is of {release}, and the setting `gvisor_min_release` asks for {floor} or later");
+        let message =
+            format!("runsc is release {release}, and the setting `gvisor_min_release` requires {floor} or later");
         return Err(no_wall(
             &message,
             "install a newer release of gVisor, or lower the setting",
@@ -47,15 +53,24 @@ pub(crate) fn find(floor: Option<u32>) -> Result<Runsc, TierError> {
     Ok(Runsc {
         program,
         release,
-        platform: platform
-            .ok_or_else(|| no_wall("it has neither systrap nor ptrace", "install a release of gVisor"))?,
+        platform: platform.ok_or_else(|| {
+            no_wall(
+                "runsc supports neither the systrap nor the ptrace platform",
+                "install an official release of gVisor",
+            )
+        })?,
     })
 }
 
 fn words_of(program: &Path, word: &str) -> Result<String, TierError> {
     let mut asked = Command::new(program);
     let told = asked.arg(word).env_clear().stdin(Stdio::null()).output();
-    let told = told.map_err(|error| no_wall(&format!("runsc does not run: {error}"), "install a release of gVisor"))?;
+    let told = told.map_err(|error| {
+        no_wall(
+            &format!("runsc cannot be started: {error}"),
+            "install an official release of gVisor",
+        )
+    })?;
     let [out, err] = [told.stdout, told.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(out + &err)
 }
@@ -80,8 +95,8 @@ fn read_platform(text: &str) -> Option<&'static str> {
 
 fn none() -> TierError {
     no_wall(
-        "runsc is not on the PATH",
-        "apt-get install runsc, or a release from gvisor.dev",
+        "runsc is not in PATH",
+        "apt-get install runsc, or install a release from gvisor.dev",
     )
 }
 

@@ -52,9 +52,8 @@ impl Shelf {
         }
         let key = format!("{:x}", hash.finalize())[..16].to_owned();
         let dir = tree.parent().unwrap_or(tree).join("gvisor").join(key);
-        fs::create_dir_all(&dir).ok();
         let own = SandboxId::from_random(crate::random_bytes()).as_str().to_owned();
-        let used = locked(&dir, FlockOperation::LockShared).ok();
+        let used = used(&dir).ok();
         Self { dir, own, _used: used }
     }
 
@@ -62,7 +61,9 @@ impl Shelf {
     fn remove_others(&self) {
         let all = self.dir.parent().and_then(|all| fs::read_dir(all).ok());
         for other in all.into_iter().flatten().flatten().map(|other| other.path()) {
-            if other != self.dir && locked(&other, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            if other != self.dir
+                && let Ok(_alone) = locked(&other, FlockOperation::NonBlockingLockExclusive)
+            {
                 fs::remove_dir_all(&other).ok();
             }
         }
@@ -152,6 +153,22 @@ impl Shelf {
     fn digest(&self) -> io::Result<String> {
         let [image, scratch] = [IMAGE, SCRATCH].map(|name| fs::File::open(self.dir.join(name)));
         digest(&mut [image?.into_file(), scratch?.into_file()])
+    }
+}
+
+/// Creates the directory and marks it as used. Another engine may remove it in between; then it is created again.
+fn used(dir: &Path) -> io::Result<fs::File> {
+    loop {
+        fs::create_dir_all(dir)?;
+        let used = match locked(dir, FlockOperation::LockShared) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            used => used?,
+        };
+        let inode = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let named = rustix::fs::stat(dir.join(USED)).map(inode);
+        if named == rustix::fs::fstat(used.file()).map(inode) {
+            return Ok(used);
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn unpack(from: &Path, to: &Path) -> io::Result<()> {
         let bytes = inflated(&packed, chunk)?;
         let stored = DeflateEncoder::new(Vec::new(), Compression::none());
         let stored = whole(stored, &bytes)?;
-        let length = u32::try_from(stored.len()).map_err(|_| unknown("a chunk is too long"))?;
+        let length = u32::try_from(stored.len()).map_err(|_| unknown("chunk too large"))?;
         out.write_all(&length.to_be_bytes())?;
         out.write_all(&stored)?;
     }
@@ -45,7 +45,7 @@ fn copy_head(image: &mut impl Read, out: &mut impl Write) -> io::Result<()> {
     let (mark, length) = head.split_at(8);
     let words = u64::from_be_bytes(length.try_into().unwrap_or_default());
     if mark != MAGIC || words > MOST_WORDS {
-        return Err(unknown("it begins otherwise"));
+        return Err(unknown("unexpected header"));
     }
     out.write_all(&head)?;
     io::copy(&mut image.take(words + DIGEST_BYTES), out).map(drop)
@@ -57,7 +57,7 @@ fn number(image: &mut impl Read) -> io::Result<u32> {
     let number = u32::from_be_bytes(bytes);
     (number <= MOST_CHUNK)
         .then_some(number)
-        .ok_or_else(|| unknown("a chunk is too long"))
+        .ok_or_else(|| unknown("chunk too large"))
 }
 
 /// One chunk as it is packed.
@@ -73,7 +73,7 @@ fn inflated(packed: &[u8], most: u32) -> io::Result<Vec<u8>> {
     let mut decoder = DeflateDecoder::new(packed);
     (&mut decoder).take(u64::from(most) + 1).read_to_end(&mut bytes)?;
     let all = decoder.total_in() == packed.len() as u64 && bytes.len() <= most as usize;
-    all.then_some(bytes).ok_or_else(|| unknown("a chunk is something else"))
+    all.then_some(bytes).ok_or_else(|| unknown("invalid chunk"))
 }
 
 fn whole(mut encoder: DeflateEncoder<Vec<u8>>, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -82,7 +82,10 @@ fn whole(mut encoder: DeflateEncoder<Vec<u8>>, bytes: &[u8]) -> io::Result<Vec<u
 }
 
 fn unknown(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not an image that is known: {why}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("unknown checkpoint image format: {why}"),
+    )
 }
 
 #[cfg(test)]

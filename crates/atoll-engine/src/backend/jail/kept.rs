@@ -47,7 +47,7 @@ impl JailBackend {
             Ok((Answer::Ready, _)) => Ok(kept),
             _ => {
                 let complaint = self.link.complaint();
-                let error = TierError::Sandbox(format!("its agent ended at once{complaint}"));
+                let error = TierError::Sandbox(format!("the agent exited immediately{complaint}"));
                 Err(self.link.blame(error))
             }
         }

@@ -193,7 +193,7 @@ async fn route(channel: Arc<AsyncFd<OwnedFd>>, routes: Routes) {
         mailbox.close();
     }
     for sender in lock(&routes.zygotes).values() {
-        sender.send_replace(ZygoteState::Down("the jailer has ended".into()));
+        sender.send_replace(ZygoteState::Down("the jailer exited".into()));
     }
 }
 

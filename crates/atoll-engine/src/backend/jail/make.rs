@@ -77,10 +77,12 @@ pub(super) async fn await_made(wall: &JailWall, made: &mut Letters) -> Result<St
     match made.next().await {
         Ok((FromJailer::SandboxReady { stats, .. }, fds)) => Ok(Stats::new(stats, fds)),
         Ok((FromJailer::SandboxFailed { message, .. }, _)) => Err(TierError::Sandbox(message)),
-        Ok((other, _)) => Err(TierError::Sandbox(format!("unexpected {other:?}"))),
+        Ok((other, _)) => Err(TierError::Sandbox(format!(
+            "unexpected message from the jailer: {other:?}"
+        ))),
         Err(_) => {
             let why = format!("{}{}", wall.link.why_down(TEMPLATE), wall.link.complaint());
-            Err(TierError::Sandbox(format!("it ended at once{why}")))
+            Err(TierError::Sandbox(format!("its first process exited immediately{why}")))
         }
     }
 }

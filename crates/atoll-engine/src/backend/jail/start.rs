@@ -35,7 +35,11 @@ impl AskedContext {
         let pidfd = match self.letters.next().await? {
             (FromJailer::ContextStarted { .. }, fds) => fds.into_iter().next(),
             (FromJailer::ContextFailed { message, .. }, _) => return Err(failed(message)),
-            (other, _) => return Err(TierError::Context(format!("unexpected {other:?}"))),
+            (other, _) => {
+                return Err(TierError::Context(format!(
+                    "unexpected message from the jailer: {other:?}"
+                )));
+            }
         };
         let parts = Parts {
             pidfd,

@@ -150,7 +150,9 @@ impl AskedInspect<'_> {
         match self.letters.next().await? {
             (FromJailer::Inspected { layers, .. }, _) => Ok(layers),
             (FromJailer::InspectFailed { message, .. }, _) => Err(TierError::Context(message)),
-            (other, _) => Err(TierError::Context(format!("unexpected {other:?}"))),
+            (other, _) => Err(TierError::Context(format!(
+                "unexpected message from the jailer: {other:?}"
+            ))),
         }
     }
 }
@@ -159,6 +161,8 @@ pub(super) async fn await_claim(mut letters: Letters) -> Result<(), TierError> {
     match letters.next().await? {
         (FromJailer::Claimed { .. }, _) => Ok(()),
         (FromJailer::ClaimFailed { message, .. }, _) => Err(TierError::Claim(message)),
-        (other, _) => Err(TierError::Claim(format!("unexpected {other:?}"))),
+        (other, _) => Err(TierError::Claim(format!(
+            "unexpected message from the jailer: {other:?}"
+        ))),
     }
 }

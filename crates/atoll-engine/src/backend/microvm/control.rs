@@ -105,7 +105,7 @@ impl Control {
         };
         tokio::time::timeout(ANSWER, talk)
             .await
-            .map_err(|_| late("answer", ANSWER))?
+            .map_err(|_| late("respond", ANSWER))?
     }
 }
 
@@ -137,7 +137,7 @@ fn read_full(file: &mut std::fs::File, piece: &mut [u8]) -> io::Result<usize> {
 }
 
 fn gone(error: io::Error) -> TierError {
-    TierError::Sandbox(format!("the guest does not answer: {error}"))
+    TierError::Sandbox(format!("the guest does not respond: {error}"))
 }
 
 fn late(what: &str, most: Duration) -> TierError {
@@ -152,9 +152,9 @@ fn unexpected(said: FromGuest) -> TierError {
         } => TierError::NoWall {
             layer,
             message: format!("in the guest: {message}"),
-            fix: "use a newer kernel for guests (ATOLL_MICROVM_KERNEL)".to_owned(),
+            fix: "use a newer guest kernel (ATOLL_MICROVM_KERNEL)".to_owned(),
         },
         FromGuest::Failed { message, .. } => TierError::Sandbox(format!("in the guest: {message}")),
-        _ => TierError::Sandbox("the guest answered something else".to_owned()),
+        _ => TierError::Sandbox("unexpected reply from the guest".to_owned()),
     }
 }

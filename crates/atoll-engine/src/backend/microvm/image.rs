@@ -112,7 +112,7 @@ fn write(part: &Path, fill: impl FnOnce(&mut Tar) -> io::Result<()>) -> Result<(
         true => Ok(()),
         false => {
             let words = String::from_utf8_lossy(&told.stderr).trim().to_owned();
-            Err(TierError::Start(io::Error::other(format!("sqfstar: {words}"))))
+            Err(TierError::Start(io::Error::other(format!("sqfstar failed: {words}"))))
         }
     }
 }
@@ -120,8 +120,8 @@ fn write(part: &Path, fill: impl FnOnce(&mut Tar) -> io::Result<()>) -> Result<(
 fn missing() -> TierError {
     TierError::NoWall {
         layer: "image".to_owned(),
-        message: "`sqfstar`, which makes a guest's disks, is not on the PATH".to_owned(),
-        fix: "apt-get install squashfs-tools (4.5 or newer)".to_owned(),
+        message: "`sqfstar`, which builds the guest's disk images, is not in PATH".to_owned(),
+        fix: "apt-get install squashfs-tools (4.5 or later)".to_owned(),
     }
 }
 

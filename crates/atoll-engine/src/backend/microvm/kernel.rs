@@ -27,9 +27,9 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Kernel, TierError> {
     found.sort_by_key(|kernel| numbers(&kernel.release));
     found.pop().ok_or_else(|| TierError::NoWall {
         layer: "guest kernel".to_owned(),
-        message: format!("there is no boot/vmlinuz-* with its lib/modules in {}", root.display()),
-        fix: "apt-get install linux-image-cloud-amd64; or `apt-get download` it, unpack it with `dpkg-deb --extract`, and \
-              name that directory in ATOLL_MICROVM_KERNEL"
+        message: format!("no boot/vmlinuz-* with matching lib/modules found in {}", root.display()),
+        fix: "apt-get install linux-image-cloud-amd64; or `apt-get download` it, unpack it with `dpkg-deb --extract`, and set \
+              ATOLL_MICROVM_KERNEL to that directory"
             .to_owned(),
     })
 }
@@ -84,8 +84,8 @@ impl Drivers {
         }
         let file = self.files.get(name).ok_or_else(|| TierError::NoWall {
             layer: "guest kernel".to_owned(),
-            message: format!("the kernel {release} has no driver {name}"),
-            fix: "use a kernel of the distribution's cloud image package (linux-image-cloud-amd64)".to_owned(),
+            message: format!("kernel {release} does not have the driver {name}"),
+            fix: "use the kernel from the distribution's cloud image package (linux-image-cloud-amd64)".to_owned(),
         })?;
         let driver = unpacked(file)?;
         for needed in needs(&driver) {
@@ -141,7 +141,10 @@ fn unpack_xz(driver: &Path) -> Result<Vec<u8>, TierError> {
         Ok(told) if told.status.success() => Ok(told.stdout),
         _ => Err(TierError::NoWall {
             layer: "guest kernel".to_owned(),
-            message: format!("{} is packed, and `xz` cannot unpack it", driver.display()),
+            message: format!(
+                "{} is xz-compressed, and `xz` failed to decompress it",
+                driver.display()
+            ),
             fix: "apt-get install xz-utils".to_owned(),
         }),
     }

@@ -119,7 +119,8 @@ fn size_of(mut memory: File) -> Result<(u64, OwnedFd), TierError> {
     let bytes = ram_bytes_of(&mut memory).map_err(TierError::Carry)?;
     memory.rewind().map_err(TierError::Carry)?;
     let size = bytes.checked_sub(GUEST_BYTES).filter(|size| size_for(*size) == *size);
-    let size = size.ok_or_else(|| TierError::Carry(io::Error::other("no guest has so much memory")))?;
+    let size =
+        size.ok_or_else(|| TierError::Carry(io::Error::other("the saved memory size does not match any guest size")))?;
     Ok((size, memory.into()))
 }
 

@@ -141,8 +141,9 @@ impl MicrovmBackend {
         if made.watched {
             return Err(TierError::NoWall {
                 layer: "dry run".to_owned(),
-                message: "what code tries cannot be watched from outside of a guest".to_owned(),
-                fix: "use the tier `jail` for dry runs".to_owned(),
+                message: "dry runs are not supported in this tier: the host cannot monitor system calls in a guest"
+                    .to_owned(),
+                fix: "use tier `jail` for dry runs".to_owned(),
             });
         }
         let size = size_for(made.limits.memory.get());

@@ -90,7 +90,7 @@ impl Monitor {
             let told = self.execute("query-migrate", json!({}), &[]).await?;
             match told["status"].as_str() {
                 Some("completed") => return Ok(()),
-                Some("failed" | "cancelled") => return Err(failed(format!("it cannot be saved: {told}"))),
+                Some("failed" | "cancelled") => return Err(failed(format!("saving the state failed: {told}"))),
                 _ => tokio::time::sleep(LOOK).await,
             }
         }
@@ -104,7 +104,7 @@ impl Monitor {
             match told["status"].as_str() {
                 Some("running") => return Ok(()),
                 Some("inmigrate" | "prelaunch") => tokio::time::sleep(LOOK).await,
-                _ => return Err(failed(format!("it cannot be brought back: {told}"))),
+                _ => return Err(failed(format!("restoring the state failed: {told}"))),
             }
         }
     }
@@ -140,19 +140,19 @@ impl Monitor {
             }
             let mut piece = [0; 4096];
             match self.stream.read(&mut piece).await.map_err(TierError::Start)? {
-                0 => return Err(failed("it has ended".to_owned())),
+                0 => return Err(failed("the process exited".to_owned())),
                 count if self.heard.len() + count <= MAX_LINE => self.heard.extend_from_slice(&piece[..count]),
-                _ => return Err(failed("it says too much at once".to_owned())),
+                _ => return Err(failed("a monitor message is too long".to_owned())),
             }
         }
     }
 }
 
 async fn bounded(work: impl Future<Output = Result<(), TierError>>) -> Result<(), TierError> {
-    let late = |_| failed(format!("it did not answer within {} s", PATIENCE.as_secs()));
+    let late = |_| failed(format!("no response within {} s", PATIENCE.as_secs()));
     tokio::time::timeout(PATIENCE, work).await.map_err(late)?
 }
 
 fn failed(why: String) -> TierError {
-    TierError::Sandbox(format!("the virtual machine: {why}"))
+    TierError::Sandbox(format!("QEMU: {why}"))
 }

@@ -24,8 +24,8 @@ pub(crate) fn find() -> Result<Qemu, TierError> {
     });
     found.ok_or_else(|| TierError::NoWall {
         layer: "qemu".to_owned(),
-        message: format!("{NAME} is not on the PATH below /usr"),
-        fix: "apt-get install qemu-system-x86, or the package of your system that has it".to_owned(),
+        message: format!("{NAME} is not in PATH under /usr"),
+        fix: "apt-get install qemu-system-x86, or install the equivalent package of your distribution".to_owned(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 /// Cuts the file behind the last part that is loaded. Names of sections and all that they describe stand behind it.
 pub(super) fn stripped(mut program: Vec<u8>) -> io::Result<Vec<u8>> {
-    let bad = || io::Error::other("the program is no 64-bit ELF file");
+    let bad = || io::Error::other("the program is not a 64-bit ELF file");
     if program.get(..5) != Some(b"\x7fELF\x02") {
         return Err(bad());
     }

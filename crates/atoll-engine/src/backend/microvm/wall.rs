@@ -51,7 +51,9 @@ impl Wall for MicrovmWall {
         Box::pin(async move {
             if limits.memory.get() > self.most_memory {
                 let most = self.most_memory >> 20;
-                return Err(TierError::Claim(format!("its guest has room for {most} MiB")));
+                return Err(TierError::Claim(format!(
+                    "the requested memory exceeds the guest's {most} MiB"
+                )));
             }
             self.inner.claim(agent, limits, Vec::new()).await?;
             self.ways.control.limit(limits).await?;

@@ -57,7 +57,7 @@ pub(in crate::backend) fn list(program: &Path) -> io::Result<Vec<Library>> {
     match libraries.iter().any(|one| matches!(one, Library::Loader(_))) {
         true => Ok(libraries),
         false => Err(io::Error::other(format!(
-            "{} has no loader that tells its libraries",
+            "cannot list the shared libraries of {}: no dynamic loader found",
             program.display()
         ))),
     }

@@ -65,15 +65,15 @@ fn read_version(text: &str) -> Option<String> {
 
 fn none(wanted: Option<RuntimeKind>) -> TierError {
     let names = match wanted {
-        None => "neither crun nor runc is".to_owned(),
-        Some(RuntimeKind::Runsc) => "runsc is a tier of its own, and no container runtime is".to_owned(),
-        Some(kind) => format!("{kind}, which the setting `tiers.container_runtime` names, is not"),
+        None => "neither crun nor runc is in PATH".to_owned(),
+        Some(RuntimeKind::Runsc) => "runsc is not a container runtime; gVisor is the separate tier `gvisor`".to_owned(),
+        Some(kind) => format!("{kind}, selected by the setting `tiers.container_runtime`, is not in PATH"),
     };
     let package = wanted.map_or("crun", RuntimeKind::as_str);
     TierError::NoWall {
         layer: "runtime".to_owned(),
-        message: format!("{names} on the PATH"),
-        fix: format!("apt-get install {package}, or the package of your system that has it"),
+        message: names,
+        fix: format!("apt-get install {package}, or install the equivalent package of your distribution"),
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
             (layer.as_str(), message.as_str()),
             (
                 "runtime",
-                "runc, which the setting `tiers.container_runtime` names, is not on the PATH"
+                "runc, selected by the setting `tiers.container_runtime`, is not in PATH"
             )
         );
         assert!(fix.contains("runc"), "{fix}");

@@ -48,8 +48,8 @@ impl WasmBackend {
         if made.watched {
             return Err(no_wall(
                 "watch",
-                "a dry run watches system calls, and wasm has none",
-                "use the tier jail",
+                "dry runs are not supported in this tier: they monitor system calls, and wasm code makes none",
+                "use tier `jail` for dry runs",
             ));
         }
         let id = SandboxId::from_random(crate::random_bytes());
@@ -120,12 +120,12 @@ fn not_made(error: &ComponentError) -> TierError {
     no_wall(
         "wasm",
         &atoll_jail::chain(error),
-        "see the cause; the component is made once, below the data directory",
+        "fix the cause named in the message; the component is built once, in the data directory",
     )
 }
 
 fn in_making(error: std::io::Error) -> TierError {
-    TierError::Sandbox(format!("its directory: {error}"))
+    TierError::Sandbox(format!("cannot create its directory: {error}"))
 }
 
 fn no_wall(layer: &str, message: &str, fix: &str) -> TierError {

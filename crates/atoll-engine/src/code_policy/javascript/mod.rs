@@ -34,7 +34,7 @@ pub(super) fn review(source: &str, language: Language, report: &mut Report<'_>) 
         _ => tree_sitter_javascript::LANGUAGE.into(),
     };
     let Some(tree) = tree::parse(source, &grammar) else {
-        report.add(Rule::SourceTooDeep, 0, "a script");
+        report.add(Rule::SourceTooDeep, 0, "parser limit exceeded");
         return;
     };
     if tree.root_node().has_error() {
@@ -42,7 +42,7 @@ pub(super) fn review(source: &str, language: Language, report: &mut Report<'_>) 
         tree::each(&tree, |node| {
             first = first.or((node.is_error() || node.is_missing()).then(|| node.start_byte()))
         });
-        report.add(Rule::SourceUnreadable, first.unwrap_or(0), "syntax");
+        report.add(Rule::SourceUnreadable, first.unwrap_or(0), "syntax error");
     }
     let mut script = Script {
         source,

@@ -159,7 +159,7 @@ impl Walker<'_, '_, '_> {
             .is_some_and(|expr| matches!(expr, Expr::BytesLiteral(_)));
         if !compiled && (text.is_none() || !(written || literal)) {
             let shown = format!(
-                "`{function}` of `{}`",
+                "`{function}` called with `{}`",
                 call.arguments.args.first().map_or("", |expr| self.source(expr))
             );
             self.add(Rule::HiddenCode, call, &shown);
@@ -177,7 +177,7 @@ impl Walker<'_, '_, '_> {
     pub(super) fn inner(&mut self, text: &str, node: &impl ruff_text_size::Ranged) {
         let cost = text.len().max(1024);
         if self.level >= DEEPEST_CODE || self.inner_bytes < cost {
-            self.add(Rule::HiddenCode, node, "code in code in code");
+            self.add(Rule::HiddenCode, node, "code nested too deeply in strings");
             return;
         }
         self.inner_bytes -= cost;

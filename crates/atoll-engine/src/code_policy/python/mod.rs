@@ -96,7 +96,7 @@ fn read(source: &str, report: &mut Report<'_>) -> Option<SyntaxFault> {
             budget: BUDGET,
         };
         if look(source, &parsed, report, outer).1 == 0 {
-            report.add(Rule::SourceTooDeep, 0, "too many expressions to follow");
+            report.add(Rule::SourceTooDeep, 0, "too many expressions");
         }
         let fault = syntax::of(
             source,
@@ -143,7 +143,7 @@ fn inner(text: &str, report: &mut Report<'_>, inner: Inner) -> (usize, usize) {
     let text = text.trim();
     let left = (inner.bytes, inner.budget);
     let Depth::Fine(depth) = bounds::measure(text) else {
-        report.add(Rule::SourceTooDeep, 0, "code in a text");
+        report.add(Rule::SourceTooDeep, 0, "code in a string");
         return left;
     };
     let look = || parse(text).map(|parsed| look(text, &parsed, report, inner));

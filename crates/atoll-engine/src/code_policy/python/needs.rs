@@ -19,7 +19,7 @@ const HIDING: &[&str] = &[
 
 pub(in crate::code_policy) fn needs(source: &str) -> Needs {
     let source = &*prepare(source);
-    let unreadable = || Needs::More("it cannot be read".to_owned());
+    let unreadable = || Needs::More("the code cannot be parsed".to_owned());
     let Depth::Fine(depth) = measure(source) else {
         return unreadable();
     };
@@ -40,7 +40,7 @@ pub(in crate::code_policy) fn needs(source: &str) -> Needs {
 }
 
 fn magic() -> Needs {
-    Needs::More("it has a shell command or a magic".to_owned())
+    Needs::More("the code contains a shell command or a magic".to_owned())
 }
 
 /// Keeps the first thing that is more than plain.
@@ -56,7 +56,7 @@ impl Looker {
     fn import(&mut self, module: &str) {
         let top = module.split('.').next().unwrap_or_default();
         if !PLAIN_MODULES.contains(&top) {
-            self.more(format!("it imports {top}"));
+            self.more(format!("the code imports {top}"));
         }
     }
 }
@@ -65,7 +65,7 @@ impl<'a> Visitor<'a> for Looker {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
             Stmt::Import(import) => import.names.iter().for_each(|name| self.import(&name.name)),
-            Stmt::ImportFrom(from) if from.level > 0 => self.more("it imports beside itself"),
+            Stmt::ImportFrom(from) if from.level > 0 => self.more("the code uses a relative import"),
             Stmt::ImportFrom(from) => from.module.iter().for_each(|module| self.import(module)),
             Stmt::IpyEscapeCommand(_) => self.0 = magic(),
             _ => walk_stmt(self, stmt),
@@ -74,7 +74,7 @@ impl<'a> Visitor<'a> for Looker {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
-            Expr::Name(name) if HIDING.contains(&name.id.as_str()) => self.more(format!("it uses {}", name.id)),
+            Expr::Name(name) if HIDING.contains(&name.id.as_str()) => self.more(format!("the code uses {}", name.id)),
             Expr::IpyEscapeCommand(_) => self.0 = magic(),
             _ => walk_expr(self, expr),
         }

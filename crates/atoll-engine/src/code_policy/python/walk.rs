@@ -147,9 +147,9 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
         let is_called = self.callee == Some(expr.range());
         match name {
             "exec" | "eval" | "compile" if !is_called => {
-                self.add(Rule::HiddenCode, expr, &format!("`{name}` is handed on"))
+                self.add(Rule::HiddenCode, expr, &format!("`{name}` is passed as a value"))
             }
-            "__import__" if !is_called => self.add(Rule::ImportHidden, expr, "`__import__` is handed on"),
+            "__import__" if !is_called => self.add(Rule::ImportHidden, expr, "`__import__` is passed as a value"),
             _ => {}
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn review(source: &str, report: &mut Report<'_>) {
         return;
     }
     let Some(tree) = tree::parse(source, &tree_sitter_bash::LANGUAGE.into()) else {
-        report.add(Rule::SourceTooDeep, 0, "a shell script");
+        report.add(Rule::SourceTooDeep, 0, "parser limit exceeded");
         return;
     };
     if tree.root_node().has_error() {
@@ -33,7 +33,7 @@ pub(super) fn review(source: &str, report: &mut Report<'_>) {
         tree::each(&tree, |node| {
             first = first.or((node.is_error() || node.is_missing()).then(|| node.start_byte()))
         });
-        report.add(Rule::SourceUnreadable, first.unwrap_or(0), "shell syntax");
+        report.add(Rule::SourceUnreadable, first.unwrap_or(0), "syntax error");
     }
     let mut script = Script {
         source,
@@ -91,7 +91,7 @@ impl Script<'_, '_, '_> {
             self.report.add(
                 Rule::ProcessControl,
                 node.start_byte(),
-                &format!("{name}() starts itself"),
+                &format!("{name}() calling itself"),
             );
         }
         self.functions.push(name);
@@ -249,14 +249,14 @@ impl Script<'_, '_, '_> {
                 .iter()
                 .any(|name| DECODERS.contains(&name.as_str()) || NETWORK.contains(&name.as_str()));
             let what = if decoded {
-                "decoded or fetched on the way"
+                "which is decoded or downloaded first"
             } else {
-                "made on the way"
+                "which is generated first"
             };
             self.report.add(
                 Rule::HiddenCode,
                 node.start_byte(),
-                &format!("a pipe into `{last}`, {what}"),
+                &format!("input piped into `{last}`, {what}"),
             );
         }
     }

@@ -19,9 +19,9 @@ pub enum ArchiveError {
         #[source]
         source: std::io::Error,
     },
-    #[error("`{path}` is packed; unpack it first (`gunzip`, `unzstd`)")]
+    #[error("`{path}` is compressed; decompress it first (`gunzip`, `unzstd`)")]
     Packed { path: PathBuf },
-    #[error("`{path}` holds more than {most} files")]
+    #[error("`{path}` contains more than {most} entries")]
     TooMany { path: PathBuf, most: u64 },
 }
 

@@ -12,14 +12,14 @@ use tar::EntryType;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
-    #[error("it cannot be read as a tar archive")]
+    #[error("cannot read the tar archive")]
     Tar {
         #[source]
         source: std::io::Error,
     },
-    #[error("the entry `{name}` has {what}")]
+    #[error("entry `{name}` rejected: {what}")]
     Refused { name: String, what: &'static str },
-    #[error("the entry `{name}` is of a kind that is not known (`{kind}`)")]
+    #[error("entry `{name}` has an unsupported type (`{kind}`)")]
     Unknown { name: String, kind: char },
 }
 
@@ -92,13 +92,13 @@ impl Said {
     fn hear_pax(&mut self, mut text: &[u8]) -> Result<(), EntryError> {
         while !text.is_empty() {
             let Some((key, value, rest)) = pax_record(text) else {
-                return Err(refused(text, "attributes that cannot be read"));
+                return Err(refused(text, "malformed PAX header"));
             };
             match key {
                 b"path" => self.path = Some(value.to_vec()),
                 b"linkpath" => self.link = Some(value.to_vec()),
                 b"size" => self.size = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok()),
-                key if key.starts_with(b"GNU.sparse") => return Err(refused(b"", "holes in it, which are not read")),
+                key if key.starts_with(b"GNU.sparse") => return Err(refused(b"", "sparse files are not supported")),
                 // Owners, times and attributes are not kept.
                 _ => {}
             }
@@ -124,7 +124,7 @@ fn words(raw: &mut impl Read, bounds: &Bounds) -> Result<Vec<u8>, EntryError> {
     let read = raw.take(bounds.words_bytes + 1).read_to_end(&mut text);
     read.map_err(|source| EntryError::Tar { source })?;
     match text.len() as u64 > bounds.words_bytes {
-        true => Err(refused(&text, "a name or attributes that are too long")),
+        true => Err(refused(&text, "long name or PAX header exceeds the size limit")),
         false => Ok(text),
     }
 }
@@ -142,7 +142,7 @@ fn read<R: Read>(raw: &tar::Entry<'_, R>, said: Said) -> Result<Entry, EntryErro
     let tar = |source| EntryError::Tar { source };
     let size_bytes = header.entry_size().map_err(tar)?;
     if said.size.is_some_and(|size| size != size_bytes) {
-        return Err(refused(&name, "two sizes"));
+        return Err(refused(&name, "the sizes in the tar header and the PAX header differ"));
     }
     let link = || {
         said.link
@@ -150,7 +150,7 @@ fn read<R: Read>(raw: &tar::Entry<'_, R>, said: Said) -> Result<Entry, EntryErro
             .or_else(|| header.link_name_bytes().map(|name| name.into_owned()))
     };
     let target = || link().filter(|to| !to.is_empty() && to.len() < LONGEST && !to.contains(&0));
-    let no_target = || refused(&name, "no target, or one that is too long");
+    let no_target = || refused(&name, "the link target is missing, contains NUL or exceeds 4095 bytes");
     let kind = match header.entry_type() {
         EntryType::Directory => Kind::Directory,
         // Old archives mark a directory by the end of its name.
@@ -163,7 +163,7 @@ fn read<R: Read>(raw: &tar::Entry<'_, R>, said: Said) -> Result<Entry, EntryErro
             to: plain_path(&target().ok_or_else(no_target)?)?,
         },
         EntryType::Char | EntryType::Block | EntryType::Fifo => Kind::Special,
-        EntryType::GNUSparse => return Err(refused(&name, "holes in it, which are not read")),
+        EntryType::GNUSparse => return Err(refused(&name, "sparse files are not supported")),
         other => {
             return Err(EntryError::Unknown {
                 name: shown(&name),
@@ -189,20 +189,23 @@ const DEEPEST: usize = 128;
 /// A path below the root. An absolute one and one with `..` are refused, not bent.
 pub(super) fn plain_path(name: &[u8]) -> Result<PathBuf, EntryError> {
     if name.starts_with(b"/") {
-        return Err(refused(name, "an absolute path"));
+        return Err(refused(name, "absolute paths are not allowed"));
     }
     if name.contains(&0) || name.len() >= LONGEST {
-        return Err(refused(name, "a path that is too long, or a NUL byte in it"));
+        return Err(refused(name, "the path contains NUL or exceeds 4095 bytes"));
     }
     let parts: Vec<&[u8]> = name
         .split(|byte| *byte == b'/')
         .filter(|part| !matches!(*part, b"" | b"."))
         .collect();
     if parts.contains(&b"..".as_slice()) {
-        return Err(refused(name, "`..` in its path"));
+        return Err(refused(name, "`..` is not allowed in paths"));
     }
     if parts.len() > DEEPEST || parts.iter().any(|part| part.len() > LONGEST_NAME) {
-        return Err(refused(name, "a path that is too deep, or a name that is too long"));
+        return Err(refused(
+            name,
+            "the path exceeds 128 components or a component exceeds 255 bytes",
+        ));
     }
     Ok(parts.iter().map(|part| Path::new(OsStr::from_bytes(part))).collect())
 }

@@ -7,12 +7,12 @@ use super::{FoundError, PullError, RootError, UnpackError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    #[error("cannot get the image")]
+    #[error("cannot pull the image")]
     Pull {
         #[source]
         source: PullError,
     },
-    #[error("cannot find the image")]
+    #[error("cannot load the image")]
     Find {
         #[source]
         source: FoundError,
@@ -24,7 +24,7 @@ pub enum ImageError {
         #[source]
         source: UnpackError,
     },
-    #[error("layer {number} of {count} is not what the image says")]
+    #[error("layer {number} of {count} is missing or invalid")]
     Layer {
         number: usize,
         count: usize,
@@ -38,52 +38,52 @@ pub enum ImageError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot lay the frame of a sandbox into it")]
+    #[error("cannot add the sandbox files to the unpacked image")]
     Frame {
         #[source]
         source: RootError,
     },
-    #[error("cannot look into it")]
+    #[error("cannot access the unpacked image")]
     Look {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot use our own recipe")]
+    #[error("cannot load the built-in recipe `python-min`")]
     Recipe {
         #[source]
         source: RecipeError,
     },
-    #[error("cannot use our own lock")]
+    #[error("cannot read the built-in package lock")]
     Lock {
         #[source]
         source: LockError,
     },
-    #[error("cannot get the kernel's packages")]
+    #[error("cannot install Atoll's Python packages")]
     Install {
         #[source]
         source: InstallError,
     },
-    #[error("cannot lay out the kernel's packages")]
+    #[error("cannot create the virtual environment for Atoll's Python packages")]
     Venv {
         #[source]
         source: VenvError,
     },
-    #[error("cannot compile the kernel's packages")]
+    #[error("cannot compile Atoll's Python packages to bytecode")]
     Compile {
         #[source]
         source: CompileError,
     },
-    #[error("cannot open the files to sandboxes")]
+    #[error("cannot make the files readable in sandboxes")]
     Open {
         #[source]
         source: TreeError,
     },
-    #[error("cannot compute the digest")]
+    #[error("cannot compute the template digest")]
     Digest {
         #[source]
         source: DigestError,
     },
-    #[error("cannot describe the template")]
+    #[error("cannot create the template manifest")]
     Describe {
         #[source]
         source: ManifestError,

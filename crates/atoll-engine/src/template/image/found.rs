@@ -20,45 +20,45 @@ const TAG: &str = "org.opencontainers.image.ref.name";
 pub enum FoundError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    #[error("there is nothing at `{path}`")]
+    #[error("`{path}` does not exist or is not accessible")]
     Nothing { path: PathBuf },
-    #[error("cannot read `{name}` of the image")]
+    #[error("cannot read `{name}` in the image")]
     Read {
         name: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("there is no `{name}` in it, so it is not {what}")]
+    #[error("`{name}` not found; expected {what}")]
     Missing { name: &'static str, what: &'static str },
-    #[error("`{name}` is larger than {most} bytes")]
+    #[error("`{name}` exceeds the limit of {most} bytes")]
     TooLong { name: PathBuf, most: u64 },
-    #[error("`{name}` has the digest {found}, and should have {named}")]
+    #[error("digest mismatch for `{name}`: expected {named}, found {found}")]
     Digest {
         name: PathBuf,
         found: String,
         named: String,
     },
-    #[error("`{name}` cannot be understood")]
+    #[error("cannot parse `{name}`")]
     Syntax {
         name: PathBuf,
         #[source]
         source: serde_json::Error,
     },
-    #[error("`{text}` is no sha256 digest")]
+    #[error("`{text}` is not a sha256 digest")]
     NoDigest { text: String },
-    #[error("it holds no image for linux/{}", architecture())]
+    #[error("no image for linux/{} found", architecture())]
     NoImage,
-    #[error("it is an image for {platform}, and this machine runs linux/{}", architecture())]
+    #[error("the image is for {platform}, but this host runs linux/{}", architecture())]
     OtherPlatform { platform: String },
-    #[error("it holds several images ({known}); name one of them after the path, as in `oci:PATH:TAG`")]
+    #[error("found several images ({known}); select one by tag, as in `oci:PATH:TAG`")]
     Several { known: String },
-    #[error("it holds no image called `{tag}`; there are {known}")]
+    #[error("no image is tagged `{tag}`; available tags: {known}")]
     NoTag { tag: String, known: String },
-    #[error("a layer is of the kind `{media_type}`, which is not known")]
+    #[error("unsupported layer media type `{media_type}`")]
     Kind { media_type: String },
-    #[error("its layers and what it says about them do not fit together")]
+    #[error("the number of layers does not match the image configuration")]
     Count,
-    #[error("it has more than {most} layers")]
+    #[error("the image has more than {most} layers")]
     Layers { most: usize },
 }
 
@@ -154,7 +154,7 @@ pub(super) fn in_layout(blobs: &Blobs, tag: Option<&str>, bounds: &Bounds) -> Re
     if !blobs.has(name) {
         let (name, what) = (
             "index.json",
-            "a layout of OCI; what `docker save` wrote is read by `docker-archive:`",
+            "an OCI layout (for `docker save` archives, use `docker-archive:`)",
         );
         return Err(FoundError::Missing { name, what });
     }
@@ -242,10 +242,7 @@ fn of_manifest(
 pub(super) fn in_saved(blobs: &Blobs, tag: Option<&str>, bounds: &Bounds) -> Result<Found, FoundError> {
     let name = Path::new("manifest.json");
     if !blobs.has(name) {
-        let (name, what) = (
-            "manifest.json",
-            "what `docker save` writes; a layout of OCI is read by `oci:`",
-        );
+        let (name, what) = ("manifest.json", "a `docker save` archive (for OCI layouts, use `oci:`)");
         return Err(FoundError::Missing { name, what });
     }
     let all: Vec<Saved> = understood(name, &blobs.bytes(name, None, bounds)?)?;

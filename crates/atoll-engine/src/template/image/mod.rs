@@ -75,7 +75,7 @@ pub(super) fn choose(
     progress: &dyn Progress,
 ) -> Result<Chosen, ImageError> {
     let bounds = Bounds::default();
-    let meter = Meter::start(progress, "looking at the image", 0, 10);
+    let meter = Meter::start(progress, "reading the image", 0, 10);
     let find = |source| ImageError::Find { source };
     let (blobs, found) = match source {
         ImageSource::Oci { path, tag } => {
@@ -215,7 +215,7 @@ fn add_kernel(
     layout.lay_out().map_err(venv)?;
     let lock = lock::for_version(&kernel.lock, python.version).map_err(|source| ImageError::Lock { source })?;
     let packages = (lock.as_str(), kernel.package_count());
-    let meter = Meter::start(progress, "installing the kernel's packages", 650, 820);
+    let meter = Meter::start(progress, "installing Atoll's Python packages", 650, 820);
     let wanted = For::Elsewhere(python.version);
     install::install(workspace, places, packages, wanted, &layout.site_packages(), &meter)
         .map_err(|source| ImageError::Install { source })?;
@@ -224,7 +224,7 @@ fn add_kernel(
         |other: &super::python::Interpreter| other.version.short() == python.version.short() && other.fault().is_none();
     let compiler = places.all().into_iter().find(same).map(|found| found.executable);
     if let Some(compiler) = &compiler {
-        let meter = Meter::start(progress, "compiling the kernel's packages", 820, 900);
+        let meter = Meter::start(progress, "compiling Atoll's Python packages", 820, 900);
         compile::compile(workspace, venv::isolated(compiler, workspace.scratch()), &meter)
             .map_err(|source| ImageError::Compile { source })?;
     }

@@ -9,20 +9,20 @@ use std::path::Path;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    #[error("`{}` is no name of an image in a registry: {reason}", reference.escape_debug())]
+    #[error("`{}` is not a valid image reference: {reason}", reference.escape_debug())]
     Reference { reference: String, reason: String },
-    #[error("the registry did not give {what}: {reason}")]
+    #[error("cannot fetch {what} from the registry: {reason}")]
     Registry { what: String, reason: String },
-    #[error("{what} is larger than it should be")]
+    #[error("{what} is larger than its declared size or the size limit")]
     TooLarge { what: String },
     #[error("stopped")]
     Stopped,
-    #[error("cannot keep what the registry gave")]
+    #[error("cannot store the downloaded data")]
     Keep {
         #[source]
         source: std::io::Error,
     },
-    #[error("this atoll is built without the feature `registry`")]
+    #[error("this build of Atoll cannot pull images (cargo feature `registry` is off)")]
     NotBuilt,
 }
 
@@ -30,7 +30,7 @@ impl PullError {
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             PullError::Registry { .. } => Some(
-                "check the name, the network and your login (`docker login`); or save the image and use `docker-archive:`",
+                "check the image name, the network and your login (`docker login`), or use `docker save` and `docker-archive:`",
             ),
             PullError::NotBuilt => Some("save the image with `docker save` and use `--from docker-archive:FILE`"),
             PullError::Reference { .. } | PullError::TooLarge { .. } | PullError::Stopped | PullError::Keep { .. } => {

@@ -37,27 +37,30 @@ pub(super) fn find(inside: &Inside, path: &str) -> Result<Python, String> {
         }
     }
     match reasons.is_empty() {
-        true => Err("it has no `python3` on its path".to_owned()),
+        true => Err("the image has no `python3` on its PATH".to_owned()),
         false => Err(reasons.join("; ")),
     }
 }
 
 fn look(inside: &Inside, at: &Path, real: &Path) -> Result<Python, String> {
     let bytes = inside.bytes(real).ok_or("cannot be read")?;
-    let program = elf::program(&bytes).ok_or("is no program of Linux")?;
+    let program = elf::program(&bytes).ok_or("is not a 64-bit ELF executable")?;
     check(&program)?;
-    let prefix = real.parent().and_then(Path::parent).ok_or("lies in a strange place")?;
+    let prefix = real
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("is in an unexpected location")?;
     let (minor, library) = library_of(inside, real, prefix)?;
     if (3, minor) < OLDEST {
         return Err(format!(
-            "is Python 3.{minor}, and {}.{} is the oldest that will do",
+            "is Python 3.{minor}; {}.{} or newer is required",
             OLDEST.0, OLDEST.1
         ));
     }
     if let Some(missing) = NEEDED.iter().find(|name| !inside.has_file(&library.join(name))) {
-        return Err(format!("lacks a part of the standard library: {missing}"));
+        return Err(format!("is missing part of the standard library: {missing}"));
     }
-    let version = version_of(inside, &bytes, prefix, minor).ok_or("does not tell its version")?;
+    let version = version_of(inside, &bytes, prefix, minor).ok_or("contains no version number")?;
     let environment = environment_of(inside, at, minor);
     let sites = [
         library.join("site-packages"),
@@ -78,12 +81,12 @@ fn look(inside: &Inside, at: &Path, real: &Path) -> Result<Python, String> {
 
 fn check(program: &Program) -> Result<(), String> {
     if program.machine != elf::MACHINE {
-        return Err("is built for another kind of machine".to_owned());
+        return Err("is built for another CPU architecture".to_owned());
     }
     match &program.loader {
-        Some(loader) if loader.contains("ld-musl") => Err(
-            "is built on musl; contexts need a Python on glibc, as images of Debian, Ubuntu or Fedora have".to_owned(),
-        ),
+        Some(loader) if loader.contains("ld-musl") => {
+            Err("is built for musl; a glibc build is required, as in Debian, Ubuntu or Fedora images".to_owned())
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -97,18 +100,18 @@ fn library_of(inside: &Inside, real: &Path, prefix: &Path) -> Result<(u32, PathB
         places.into_iter().find(|place| inside.has_file(&place.join("os.py")))
     };
     match name.strip_prefix("python3.") {
-        Some(minor) if minor.ends_with('t') => Err("is a free-threaded build".to_owned()),
+        Some(minor) if minor.ends_with('t') => Err("is a free-threaded build, which is not supported".to_owned()),
         Some(minor) => {
-            let minor: u32 = minor.parse().map_err(|_| "has a strange name".to_owned())?;
-            let library = has(minor).ok_or("has no standard library beside it")?;
+            let minor: u32 = minor.parse().map_err(|_| "has an unexpected file name".to_owned())?;
+            let library = has(minor).ok_or("has no standard library next to it")?;
             Ok((minor, library))
         }
         None => {
             let mut found = (0..100).filter_map(|minor| Some((minor, has(minor)?)));
             match (found.next(), found.next()) {
                 (Some(one), None) => Ok(one),
-                (None, _) => Err("has no standard library beside it".to_owned()),
-                (Some(_), Some(_)) => Err("has several standard libraries beside it".to_owned()),
+                (None, _) => Err("has no standard library next to it".to_owned()),
+                (Some(_), Some(_)) => Err("has several standard libraries next to it".to_owned()),
             }
         }
     }
@@ -197,7 +200,7 @@ mod tests {
         assert!(
             find(&inside, USUAL_PATH)
                 .unwrap_err()
-                .contains("is no program of Linux")
+                .contains("is not a 64-bit ELF executable")
         );
         fs_err::copy("/usr/bin/env", bin.join("python3")).unwrap();
         assert!(find(&inside, USUAL_PATH).unwrap_err().contains("no standard library"));

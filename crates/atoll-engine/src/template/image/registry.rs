@@ -81,8 +81,8 @@ fn on_a_thread<F: Future<Output = Result<(), PullError>>>(work: impl FnOnce() ->
     let done = std::thread::scope(|scope| scope.spawn(run).join());
     done.unwrap_or_else(|_| {
         Err(PullError::Registry {
-            what: "an answer".to_owned(),
-            reason: "the client for registries broke".to_owned(),
+            what: "the image".to_owned(),
+            reason: "the registry client panicked".to_owned(),
         })
     })
 }
@@ -129,23 +129,23 @@ impl Remote {
             let bytes = self.manifest(&reference).await?;
             let digest = self.keep(&bytes)?;
             top.get_or_insert((digest, bytes.len()));
-            let document = serde_json::from_slice(&bytes).map_err(|error| refused("a manifest", &error))?;
+            let document = serde_json::from_slice(&bytes).map_err(|error| refused("the manifest", &error))?;
             match document {
                 Document::Manifest { config, .. } => {
-                    let digest =
-                        Digest::read(&config.digest).ok_or_else(|| refused("a configuration", &"no digest"))?;
+                    let digest = Digest::read(&config.digest)
+                        .ok_or_else(|| refused("the image configuration", &"invalid digest"))?;
                     self.blob(&digest, config.size.min(bounds.document_bytes), &mut |_| false)
                         .await?;
                     break;
                 }
                 Document::Index { manifests } => {
                     let next = fitting(&manifests).first().map(|one| one.digest.clone());
-                    let next = next.ok_or_else(|| refused("an image for this machine", &"there is none"))?;
+                    let next = next.ok_or_else(|| refused("the image", &"no image for this platform"))?;
                     reference = self.reference.clone_with_digest(next);
                 }
             }
         }
-        let (digest, size) = top.ok_or_else(|| refused("a manifest", &"there is none"))?;
+        let (digest, size) = top.ok_or_else(|| refused("the manifest", &"not found"))?;
         let index = serde_json::json!({
             "schemaVersion": 2,
             "manifests": [{"mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE, "digest": digest.to_string(), "size": size}],

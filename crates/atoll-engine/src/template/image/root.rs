@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    #[error("`{path}` lies behind a symbolic link of the image, and links are not followed")]
+    #[error("`{path}` is below a symbolic link; links are not followed while unpacking")]
     BehindLink { path: PathBuf },
-    #[error("`{path}` lies below something that is not a directory")]
+    #[error("the parent of `{path}` is not a directory")]
     NoDirectory { path: PathBuf },
-    #[error("`{path}` is a hard link to `{to}`, which is no file of the image")]
+    #[error("`{path}` is a hard link to `{to}`, which is not a file in the image")]
     NoTarget { path: PathBuf, to: PathBuf },
     #[error("cannot read the content of `{path}`")]
     Read {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{}` names no image: use `oci:PATH`, `oci:PATH:TAG`, `docker-archive:PATH` or `docker://NAME:TAG`",
+    "invalid image source `{}`: use `oci:PATH`, `oci:PATH:TAG`, `docker-archive:PATH` or `docker://NAME:TAG`",
     text.escape_debug()
 )]
 pub struct SourceError {

@@ -14,7 +14,7 @@ const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 
 /// Packed bytes that unpack to more than the bound allows.
 #[derive(Debug, thiserror::Error)]
-#[error("the image is larger than {most} bytes when it is unpacked")]
+#[error("the unpacked image is larger than {most} bytes")]
 pub(super) struct TooLarge {
     pub(super) most: u64,
 }
@@ -102,7 +102,7 @@ impl Frames<'_> {
             Self::Between(source) => source.take(),
             Self::In(frame) => frame.take().map(|frame| frame.into_inner().into_inner().1),
         };
-        let mut source = source.ok_or_else(|| io::Error::other("a frame before it was bad"))?;
+        let mut source = source.ok_or_else(|| io::Error::other("the preceding zstd frame is invalid"))?;
         loop {
             let magic = up_to::<4>(&mut source)?;
             if magic.is_empty() {

@@ -16,9 +16,9 @@ pub enum UnpackError {
     Root(#[from] RootError),
     #[error("the image has more than {most} entries")]
     TooMany { most: u64 },
-    #[error("the paths of one layer take more than {most} bytes")]
+    #[error("the paths of one layer exceed {most} bytes in total")]
     NamesTooLong { most: u64 },
-    #[error("`{path}` takes away what has no name")]
+    #[error("`{path}` is a whiteout entry without a file name")]
     BadMark { path: PathBuf },
 }
 

@@ -191,7 +191,7 @@ fn an_installer_that_hangs_is_ended_and_leaves_nothing() {
     let error = store.ensure("tiny", &Record::default()).unwrap_err();
     let text = atoll_jail::chain(&error);
     assert!(
-        text.contains("did nothing for 600ms") && text.contains("Resolving"),
+        text.contains("made no progress for 600ms") && text.contains("Resolving"),
         "{text}"
     );
     assert!(error.hint().unwrap().contains("network") && left(home.path()).is_empty());

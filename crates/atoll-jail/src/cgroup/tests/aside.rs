@@ -77,13 +77,13 @@ fn a_group_that_cannot_be_used_says_why() {
     let both = &[Controller::Memory, Controller::Pids];
     let why = |fake: &Fake| delegated::check(&fake.layout, &[11]).unwrap_err();
     assert_eq!(delegated::check(&delegated_group(both, "11\n").layout, &[11]), Ok(()));
-    assert!(why(&delegated_group(both, "11\n12\n")).ends_with("holds other processes than Atoll's"));
+    assert!(why(&delegated_group(both, "11\n12\n")).ends_with("contains processes other than Atoll's"));
     // A process of another pid namespace is shown as 0.
-    assert!(why(&delegated_group(both, "0\n")).ends_with("holds other processes than Atoll's"));
-    assert!(why(&delegated_group(&both[1..], "11\n")).ends_with("has no controller for [Memory]"));
+    assert!(why(&delegated_group(both, "0\n")).ends_with("contains processes other than Atoll's"));
+    assert!(why(&delegated_group(&both[1..], "11\n")).ends_with("lacks the controllers [Memory]"));
     let foreign = delegated_group(both, "11\n");
     fs::remove_file(foreign.dir.join("0/cgroup.subtree_control")).unwrap();
     assert!(why(&foreign).ends_with("is not delegated to this user"));
     let nowhere = Fake::new(Version::V2, &[]);
-    assert!(why(&nowhere).starts_with("this process is in no cgroup"));
+    assert!(why(&nowhere).starts_with("this process is not in a cgroup v2 hierarchy"));
 }

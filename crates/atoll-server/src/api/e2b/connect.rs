@@ -27,20 +27,20 @@ pub(super) fn unary<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
     let read = serde_json::from_slice::<Object<T>>(body);
     read.map(|message| message.0)
-        .map_err(|error| invalid(format!("the message cannot be read: {error}")))
+        .map_err(|error| invalid(format!("invalid message: {error}")))
 }
 
 /// Reads the one envelope of a call that answers with a stream.
 pub(super) fn one_envelope<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with(STREAM_TYPE)) {
-        return Err(invalid(format!("the content type must be {STREAM_TYPE}")));
+        return Err(invalid(format!("the Content-Type must be {STREAM_TYPE}")));
     }
     let mut reader = EnvelopeReader::default();
     reader.feed(body);
     match reader.next()? {
         Some(message) => unary(&message),
-        None => Err(invalid("the request has no whole message")),
+        None => Err(invalid("the request contains no complete message")),
     }
 }
 
@@ -66,10 +66,13 @@ impl EnvelopeReader {
         };
         let length = head[1..].iter().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte));
         if head[0] & 1 != 0 {
-            return Err(invalid("compressed messages are not understood"));
+            return Err(invalid("compressed messages are not supported"));
         }
         if length > MAX_MESSAGE {
-            return Err(ApiError::new(ErrorCode::QuotaExceeded, "the message is too long"));
+            return Err(ApiError::new(
+                ErrorCode::QuotaExceeded,
+                format!("the message exceeds the limit of {MAX_MESSAGE} bytes"),
+            ));
         }
         if rest.len() < length {
             return Ok(None);

@@ -52,7 +52,7 @@ pub(super) fn read<T: for<'a> Deserialize<'a> + Default>(body: &[u8]) -> Result<
     }
     let read = serde_json::from_slice::<Object<T>>(body);
     read.map(|call| call.0)
-        .map_err(|error| invalid(format!("the request cannot be read: {error}")))
+        .map_err(|error| invalid(format!("invalid request body: {error}")))
 }
 
 impl E2b {
@@ -185,7 +185,7 @@ pub(super) async fn set_timeout(
 ) -> Result<StatusCode, ApiError> {
     let session = state.e2b.own(&caller, &name)?;
     let call: TimeoutCall = read(&body)?;
-    let seconds = call.timeout.ok_or_else(|| invalid("the request has no `timeout`"))?;
+    let seconds = call.timeout.ok_or_else(|| invalid("`timeout` is missing"))?;
     let long = state.e2b.bounded(seconds)?;
     let set = session.set_lifetime(&caller.actor(), long).await;
     set.map_err(|error| turn_refused(error, &name))?;
@@ -242,7 +242,7 @@ pub(super) async fn pause(
     let session = state.e2b.own(&caller, &name)?;
     let call: PauseCall = read(&body)?;
     if call.memory == Some(false) {
-        return Err(invalid("a pause without memory cannot be had on this server"));
+        return Err(invalid("pausing without memory is not supported by this server"));
     }
     match session.pause(&caller.actor()).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
@@ -256,7 +256,7 @@ fn turn_refused(error: SessionError, name: &str) -> ApiError {
         SessionError::Refused(refused) => ApiError::new(ErrorCode::Conflict, refused.to_string()),
         SessionError::Engine(error @ EngineError::Audit(_)) => error.into(),
         SessionError::Engine(_) | SessionError::Node(_) => {
-            ApiError::new(ErrorCode::Internal, "the sandbox could not do it")
+            ApiError::new(ErrorCode::Internal, "the sandbox operation failed")
         }
     }
 }
@@ -297,7 +297,7 @@ pub(super) async fn network(
     state.e2b.own(&caller, &name)?;
     let call: Network = read(&body)?;
     match call.opens() {
-        true => Err(invalid("access to the network cannot be had on this server")),
+        true => Err(invalid("network access is not supported by this server")),
         false => Ok(StatusCode::NO_CONTENT),
     }
 }
@@ -314,7 +314,7 @@ pub(super) async fn template_alias(
         true => Ok(Json(json!({"templateID": name, "public": true}))),
         false => Err(ApiError::new(
             ErrorCode::NotFound,
-            format!("there is no template '{name}'"),
+            format!("template '{name}' not found"),
         )),
     }
 }

@@ -157,27 +157,27 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
 }
 
 fn refuse_what_is_not_there(call: &CreateCall) -> Result<(), ApiError> {
-    let refused = |what: &str| Err(invalid(format!("{what} cannot be had on this server")));
+    let refused = |what: &str| Err(invalid(format!("{what} not supported by this server")));
     if call.volume_mounts.0 {
-        return refused("a volume");
+        return refused("volumes are");
     }
     if call.mcp.is_some() {
-        return refused("Failed to start MCP gateway: one");
+        return refused("Failed to start MCP gateway: MCP is");
     }
     if call.iam.as_ref().is_some_and(|iam| iam.0.tokens.0) {
-        return refused("an identity");
+        return refused("identity tokens are");
     }
     if call.auto_pause_memory == Some(false) && call.auto_pause == Some(true) {
-        return refused("a pause without memory");
+        return refused("pausing without memory is");
     }
     if call.network.as_ref().is_some_and(|network| network.0.opens()) {
-        return refused("access to named hosts");
+        return refused("network access to selected hosts is");
     }
     if call.network.as_ref().is_some_and(|network| network.0.https_ports.0) {
-        return refused("HTTPS to a server inside");
+        return refused("HTTPS to a server in the sandbox is");
     }
     if call.allow_internet_access == Some(true) {
-        return refused("access to the internet (leave `allow_internet_access` out)");
+        return refused("internet access (`allow_internet_access`) is");
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ fn reach(call: &CreateCall) -> Result<Reach, ApiError> {
 fn checked_host(text: &str) -> Result<String, ApiError> {
     match (1..=LONGEST_HOST).contains(&text.len()) && HeaderValue::from_str(text).is_ok() {
         true => Ok(text.to_owned()),
-        false => Err(invalid("`maskRequestHost` is not the name of a host")),
+        false => Err(invalid("`maskRequestHost` is not a valid host name")),
     }
 }
 

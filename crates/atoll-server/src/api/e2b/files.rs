@@ -166,10 +166,13 @@ async fn take(sandbox: &Sandbox, query: &FileQuery, request: Request, moved: &mu
         return take_parts(sandbox, query, request, metadata, moved).await;
     }
     if !kind.starts_with("application/octet-stream") {
-        let message = "the content type must be multipart/form-data or application/octet-stream";
+        let message = "the Content-Type must be multipart/form-data or application/octet-stream";
         return Err(invalid(message));
     }
-    let path = query.path.as_deref().ok_or_else(|| invalid("the query has no path"))?;
+    let path = query
+        .path
+        .as_deref()
+        .ok_or_else(|| invalid("the query parameter `path` is missing"))?;
     let upload = begin(sandbox, path, metadata).await?;
     let pieces: BodyDataStream = request.into_body().into_data_stream();
     Ok(vec![fill(upload, pieces, moved).await?])
@@ -198,13 +201,14 @@ async fn take_parts(
         }
         let named = part.file_name().map(|name| name.replace("%22", "\""));
         let path = query.path.clone().or(named);
-        let path = path.ok_or_else(|| invalid("a part has no file name and the query no path"))?;
+        let path =
+            path.ok_or_else(|| invalid("a form part has no file name, and the query parameter `path` is missing"))?;
         let upload = begin(sandbox, &path, metadata.clone()).await?;
         let pieces = part.inspect(|_| progress.passed_on());
         written.push(fill(upload, pieces, moved).await?);
     }
     match written.is_empty() {
-        true => Err(invalid("there is no part named `file`")),
+        true => Err(invalid("the form has no part named `file`")),
         false => Ok(written),
     }
 }
@@ -228,7 +232,9 @@ async fn fill<E: std::fmt::Display>(
             Ok(piece) => piece,
             Err(error) => {
                 upload.abort().await?;
-                return Err(invalid(format!("the upload broke off, nothing was written: {error}")));
+                return Err(invalid(format!(
+                    "the upload was interrupted and nothing was written: {error}"
+                )));
             }
         };
         *moved += piece.len() as u64;
@@ -257,7 +263,7 @@ fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, ApiError> {
         if let Some(key) = name.as_str().strip_prefix(METADATA) {
             let value = value
                 .to_str()
-                .map_err(|_| invalid(format!("metadata `{key}` is not plain text")))?;
+                .map_err(|_| invalid(format!("metadata `{key}` is not plain ASCII text")))?;
             found.insert(key.to_owned(), value.to_owned());
         }
     }

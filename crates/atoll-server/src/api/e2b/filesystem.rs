@@ -110,7 +110,7 @@ impl Follow {
                 self.give_up();
                 Some(Item::Error(ApiError::new(
                     ErrorCode::QuotaExceeded,
-                    "changes came too fast; watch again",
+                    "changes arrived too fast and some were dropped; start a new watch",
                 )))
             }
         }

@@ -54,7 +54,7 @@ impl Inner {
         waiting.as_mut().poll(cx).map(|()| {
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the server inside takes nothing",
+                "timed out writing to the server in the sandbox",
             ))
         })
     }

@@ -116,7 +116,7 @@ fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
     let body = if body.is_empty() { b"{}" } else { body };
     let read = serde_json::from_slice::<Object<T>>(body);
     read.map(|call| call.0)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")))
+        .map_err(|error| (StatusCode::BAD_REQUEST, format!("invalid request body: {error}")))
 }
 
 fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
@@ -261,7 +261,12 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
     let sandbox = inside.sandbox().map_err(not_now)?;
     if let Some(cwd) = &call.cwd {
         let made = make_place(&sandbox, cwd).await.map_err(refuse);
-        made.map_err(|(status, why)| (status, format!("the directory of the context cannot be made: {why}")))?;
+        made.map_err(|(status, why)| {
+            (
+                status,
+                format!("cannot create the working directory of the context: {why}"),
+            )
+        })?;
     }
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok(Json(told(&made.map_err(refuse)?)))
@@ -292,7 +297,7 @@ fn refuse(error: EngineError) -> Refusal {
         EngineError::NoNode(_) | EngineError::NoProgram(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
         _ => (
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the sandbox could not do it".to_owned(),
+            "the sandbox operation failed".to_owned(),
         ),
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn page(
 /// A page begins with the sandbox that the token names. One that has ended meanwhile ends the list.
 fn position(all: &[Arc<Session>], token: &str) -> Result<usize, ApiError> {
     if atoll_core::SandboxId::parse(token).is_none() {
-        return Err(invalid("the next token is not one of ours"));
+        return Err(invalid("invalid next token"));
     }
     let found = all.iter().position(|session| session.id().as_str() == token);
     Ok(found.unwrap_or(all.len()))
@@ -71,12 +71,14 @@ impl Wanted {
             .filter(|s| !s.is_empty())
             .collect();
         if let Some(unknown) = states.iter().find(|state| !matches!(**state, "running" | "paused")) {
-            return Err(invalid(format!("there is no state '{unknown}'; use running or paused")));
+            return Err(invalid(format!(
+                "unknown state '{unknown}'; expected running or paused"
+            )));
         }
         let oldest_first = match query.order.as_deref() {
             None | Some("" | "desc") => false,
             Some("asc") => true,
-            Some(other) => return Err(invalid(format!("there is no order '{other}'; use asc or desc"))),
+            Some(other) => return Err(invalid(format!("unknown order '{other}'; expected asc or desc"))),
         };
         let after = query.started_after.as_deref().filter(|text| !text.is_empty());
         let started_after = after.map(str::parse).transpose();
@@ -111,7 +113,7 @@ fn limit(text: Option<&str>) -> Result<usize, ApiError> {
     match text.filter(|text| !text.is_empty()).map(str::parse::<usize>) {
         None => Ok(MAX_PAGE),
         Some(Ok(limit)) if (1..=MAX_PAGE).contains(&limit) => Ok(limit),
-        Some(_) => Err(invalid(format!("limit must be 1 to {MAX_PAGE}"))),
+        Some(_) => Err(invalid(format!("limit must be between 1 and {MAX_PAGE}"))),
     }
 }
 

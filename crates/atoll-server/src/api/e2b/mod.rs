@@ -86,9 +86,9 @@ pub(crate) fn lacks(path: &str) -> Option<ApiError> {
         first => first,
     };
     let message = match first {
-        "volumes" | "volumecontent" => "there are no volumes on this server; write files into each sandbox",
-        "secrets" => "there are no stored secrets on this server; give variables with `envs`",
-        "templates" => "templates are not built over HTTP; on the server's machine: `atoll template build`",
+        "volumes" | "volumecontent" => "volumes are not supported by this server; write files into each sandbox",
+        "secrets" => "stored secrets are not supported by this server; pass variables with `envs`",
+        "templates" => "templates cannot be built over HTTP; run `atoll template build` on the server",
         _ => return None,
     };
     Some(ApiError::new(ErrorCode::NotSupported, message))

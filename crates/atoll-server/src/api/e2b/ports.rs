@@ -50,7 +50,7 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
     let e2b = &state.e2b;
     let session = running(e2b, name).ok_or_else(lost)?;
     if !e2b.may_reach(session.id(), request.headers()) {
-        let message = "the sandbox is not open to everybody; show its traffic access token";
+        let message = "the sandbox does not allow public traffic; send its traffic access token";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
@@ -64,7 +64,7 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
         .await
         .map_err(closed)?;
     let meter = Meter::of_visit(&e2b.sandboxes, owner.clone(), visit);
-    let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox broke off");
+    let broken = |_| ApiError::new(ErrorCode::Ended, "the server in the sandbox closed the connection");
     // Simple servers look for `Host` and `Content-Length` as they are written everywhere.
     let mut speaks = hyper::client::conn::http1::Builder::new();
     speaks.title_case_headers(true);
@@ -118,7 +118,7 @@ impl Carried {
 
 /// A client that did not ask could not read what comes.
 fn unasked() -> ApiError {
-    let message = "the server in the sandbox has changed the protocol, and nobody had asked for it";
+    let message = "unexpected protocol upgrade by the server in the sandbox";
     ApiError::new(ErrorCode::Ended, message)
 }
 

@@ -62,7 +62,7 @@ fn short_tag(tag: String) -> Result<String, ApiError> {
     match tag.len() <= MAX_TAG_BYTES {
         true => Ok(tag),
         false => Err(ApiError::invalid(format!(
-            "the tag of a command has at most {MAX_TAG_BYTES} bytes"
+            "the tag of a command must have at most {MAX_TAG_BYTES} bytes"
         ))),
     }
 }
@@ -151,10 +151,7 @@ async fn end_in_time(command: Arc<Command>, limit: Duration, late: Arc<AtomicBoo
 
 /// In Connect's words `deadline_exceeded`, by which clients tell a late command from a killed one.
 fn too_late() -> ApiError {
-    ApiError::new(
-        ErrorCode::BodyTimeout,
-        "the command did not end in its time and was killed",
-    )
+    ApiError::new(ErrorCode::BodyTimeout, "the command timed out and was killed")
 }
 
 fn keepalive(headers: &HeaderMap) -> Duration {
@@ -230,7 +227,7 @@ fn find(session: &Session, selector: &Selector) -> Result<Arc<Command>, ApiError
     match (selector.pid, &selector.tag) {
         (Some(pid), _) => commands.find(pid).ok_or_else(|| unknown(&format!("pid {pid}"))),
         (None, Some(tag)) => commands.find_by_tag(tag).ok_or_else(|| unknown(&format!("tag {tag}"))),
-        (None, None) => Err(invalid("the process is not named")),
+        (None, None) => Err(invalid("the request must select a process by `pid` or `tag`")),
     }
 }
 
@@ -290,7 +287,7 @@ pub(super) async fn update(inside: Inside, body: Bytes) -> Answer {
     if let Some(size) = call.pty.and_then(|pty| pty.0.size)
         && !command.resize(size.0.into()).await
     {
-        return Err(ApiError::new(ErrorCode::Conflict, "this process has no terminal"));
+        return Err(ApiError::new(ErrorCode::Conflict, "the process has no terminal"));
     }
     Ok(Json(json!({})))
 }

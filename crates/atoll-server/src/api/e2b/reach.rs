@@ -121,7 +121,7 @@ impl E2b {
             let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
             // Whoever comes second finds it awake.
             if session.extend_to(&by, long).await.is_ok() && self.sandboxes.resume(&by, &session).await.is_ok() {
-                tracing::debug!(sandbox = %session.id(), "a request woke a sandbox");
+                tracing::debug!(sandbox = %session.id(), "sandbox resumed by a request");
             }
         }
     }

@@ -102,8 +102,7 @@ pub(super) fn unauthorized() -> ApiError {
 pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
     let by_header = word(headers, ID).map(str::to_owned);
     let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
-    let name =
-        name.ok_or_else(|| invalid("no sandbox is named: neither the header E2b-Sandbox-Id nor the host says which"))?;
+    let name = name.ok_or_else(|| invalid("neither the E2b-Sandbox-Id header nor the host names a sandbox"))?;
     running(e2b, &name).ok_or_else(lost)
 }
 

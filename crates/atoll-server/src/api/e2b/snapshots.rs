@@ -46,7 +46,7 @@ pub(super) async fn create(
     let session = state.e2b.own(&caller, &name)?;
     let call: SnapshotCall = read(&body)?;
     if call.memory == Some(false) {
-        return Err(invalid("a snapshot without memory cannot be had on this server"));
+        return Err(invalid("snapshots without memory are not supported by this server"));
     }
     let snapshot = state.sandboxes.save(&caller, &session, call.name).await?;
     Ok((StatusCode::CREATED, Json(told(&snapshot))))
@@ -75,7 +75,7 @@ pub(super) async fn remove(
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(ApiError::new(
             ErrorCode::NotFound,
-            format!("there is no snapshot '{name}'"),
+            format!("snapshot '{name}' not found"),
         )),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn unpacked(request: Request) -> Result<Request, ApiError> {
     match coding.map(<[u8]>::to_ascii_lowercase).as_deref() {
         None | Some(b"" | b"identity") => return Ok(request),
         Some(b"gzip" | b"x-gzip") => {}
-        Some(_) => return Err(invalid("this Content-Encoding is not known; use gzip or none")),
+        Some(_) => return Err(invalid("unsupported Content-Encoding; use gzip or none")),
     }
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(CONTENT_ENCODING);
@@ -68,7 +68,7 @@ impl Unpacker {
 }
 
 fn unreadable(error: std::io::Error) -> BoxError {
-    format!("the body is not what gzip makes ({error})").into()
+    format!("the body is not valid gzip data ({error})").into()
 }
 
 #[cfg(test)]

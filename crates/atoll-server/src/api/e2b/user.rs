@@ -13,7 +13,7 @@ pub(super) fn check(name: Option<&str>) -> Result<(), ApiError> {
         None | Some("" | USER) => Ok(()),
         Some(other) => Err(ApiError::new(
             ErrorCode::Unauthenticated,
-            format!("there is no user '{other}' in the sandbox; the one user is '{USER}'"),
+            format!("unknown user '{other}'; the only user in the sandbox is '{USER}'"),
         )),
     }
 }
@@ -49,7 +49,7 @@ mod tests {
         assert!(said("Bearer root").is_ok());
         let refused = said(&basic("root:")).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::Unauthenticated);
-        assert!(refused.message().contains("no user 'root'"), "{refused:?}");
+        assert!(refused.message().contains("unknown user 'root'"), "{refused:?}");
         assert!(said(&basic("root:").replace("Basic", "basic")).is_err());
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn note(hint: &Hint) -> String {
 fn instead(words: &str) -> String {
     let words = words.replace("in `inputs`", "with `files.write`");
     match words.split_once(ASK) {
-        Some((before, _)) => format!("{before}use a server with larger sandboxes (its setting `e2b.profile`)"),
+        Some((before, _)) => format!("{before}ask the operator for larger sandboxes (setting `e2b.profile`)"),
         None => words,
     }
 }
@@ -31,8 +31,8 @@ fn instead(words: &str) -> String {
 pub(super) fn left_out(execution: &Execution) -> Option<String> {
     let all = execution.results.iter().flat_map(|result| &result.left_out);
     let told: Vec<String> = all.take(10).map(|one| format!("{} ({})", one.form, one.why)).collect();
-    let end = "; a sandbox with the metadata `atoll.raw_results` = `true` gives them";
-    (!told.is_empty()).then(|| format!("note: forms of results were left out: {}{end}\n", told.join(", ")))
+    let end = "; create the sandbox with the metadata `atoll.raw_results` = `true` to receive them";
+    (!told.is_empty()).then(|| format!("note: some result formats were omitted: {}{end}\n", told.join(", ")))
 }
 
 /// Output that was cut looks whole to a client: this is said in its stderr.
@@ -49,7 +49,7 @@ pub(super) fn cut(execution: &Execution, limits: &Limits) -> Option<String> {
         .filter(|(is_cut, ..)| *is_cut)
         .map(|(_, name, most)| format!("{name} at {}", show_bytes(*most)))
         .collect();
-    (!told.is_empty()).then(|| format!("note: output was cut: {}\n", told.join(", ")))
+    (!told.is_empty()).then(|| format!("note: output was truncated: {}\n", told.join(", ")))
 }
 
 #[cfg(test)]
@@ -58,12 +58,13 @@ mod tests {
 
     #[test]
     fn fields_of_the_native_api_become_what_these_clients_have() {
-        let more = "work in pieces, or ask for more with `limits.memory_bytes` or `profile` `data`";
-        let said = "work in pieces, or use a server with larger sandboxes (its setting `e2b.profile`)";
+        let more = "process the data in smaller chunks, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        let said =
+            "process the data in smaller chunks, or ask the operator for larger sandboxes (setting `e2b.profile`)";
         assert_eq!(instead(more), said);
         assert_eq!(
-            instead("give the data as a file, in `inputs`"),
-            "give the data as a file, with `files.write`"
+            instead("pass the data as a file in `inputs`"),
+            "pass the data as a file with `files.write`"
         );
         assert_eq!(instead("anything else"), "anything else");
     }

@@ -17,13 +17,13 @@ const MAX_PAGE: u32 = 100;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ApprovalQuery {
-    /// `pending`, `approved`, `denied`, `expired`, `cancelled` or `revoked`; all if absent
+    /// `pending`, `approved`, `denied`, `expired`, `cancelled` or `revoked` [default: all]
     status: Option<String>,
-    /// In place of the key's own tenant; needs the scope `admin`
+    /// Tenant to act for instead of the key's own; requires the `admin` scope
     tenant: Option<String>,
-    /// The `next` of the page before
+    /// The `next` value of the previous page
     after: Option<String>,
-    /// At most 100, which is the default
+    /// Page size [1 to 100, default: 100]
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
@@ -33,11 +33,11 @@ pub(crate) struct ApprovalQuery {
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OwnerQuery {
-    /// In place of the key's own tenant; needs the scope `admin`
+    /// Tenant to act for instead of the key's own; requires the `admin` scope
     tenant: Option<String>,
 }
 
-/// Approvals of the caller's tenant, newest first, without their code
+/// List the approvals of the caller's tenant, newest first, without code
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", security(("key" = [])), params(ApprovalQuery),
     responses((status = 200, body = ApprovalList), Refusals)
@@ -51,7 +51,7 @@ pub(crate) async fn list(
     let limit = query.limit.unwrap_or(MAX_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(ApiError::invalid(format!(
-            "limit is out of range: asked {limit}, allowed 1 to {MAX_PAGE}"
+            "`limit` is out of range: requested {limit}, allowed 1 to {MAX_PAGE}"
         )));
     }
     let status = query.status.as_deref().filter(|status| !status.is_empty());
@@ -70,10 +70,10 @@ pub(crate) async fn list(
     Ok(Json(ApprovalList { approvals, next }))
 }
 
-/// One approval, with its code
+/// Get an approval with its code
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "approvals", security(("key" = [])),
-    params(("id" = String, Path, description = "The approval"), OwnerQuery),
+    params(("id" = String, Path, description = "Approval ID"), OwnerQuery),
     responses((status = 200, body = ApprovalView), Refusals)
 )]
 pub(crate) async fn show(
@@ -87,10 +87,10 @@ pub(crate) async fn show(
     Ok(Json(found.into()))
 }
 
-/// Say yes; not by the key that asks
+/// Approve a request; the key that made the request cannot approve it
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/approve", tag = "approvals", security(("key" = [])),
-    params(("id" = String, Path, description = "The approval"), OwnerQuery), request_body = ApproveRequest,
+    params(("id" = String, Path, description = "Approval ID"), OwnerQuery), request_body = ApproveRequest,
     responses((status = 200, body = ApprovalView), Refusals)
 )]
 pub(crate) async fn approve(
@@ -106,10 +106,10 @@ pub(crate) async fn approve(
     Ok(Json(answered.into()))
 }
 
-/// Say no; not by the key that asks
+/// Deny a request; the key that made the request cannot deny it
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/deny", tag = "approvals", security(("key" = [])),
-    params(("id" = String, Path, description = "The approval"), OwnerQuery), request_body = DenyRequest,
+    params(("id" = String, Path, description = "Approval ID"), OwnerQuery), request_body = DenyRequest,
     responses((status = 200, body = ApprovalView), Refusals)
 )]
 pub(crate) async fn deny(
@@ -125,10 +125,10 @@ pub(crate) async fn deny(
     Ok(Json(answered.into()))
 }
 
-/// Take back an approval that holds for a sandbox or for a digest
+/// Revoke an approval with the scope `session` or `digest`
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/revoke", tag = "approvals", security(("key" = [])),
-    params(("id" = String, Path, description = "The approval"), OwnerQuery),
+    params(("id" = String, Path, description = "Approval ID"), OwnerQuery),
     responses((status = 200, body = ApprovalView), Refusals)
 )]
 pub(crate) async fn revoke(

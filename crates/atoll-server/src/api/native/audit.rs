@@ -15,30 +15,30 @@ const MAX_PAGE: u32 = 100;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AuditQuery {
-    /// In place of the key's own tenant; `local` is who started `atoll` on the machine, `system` is Atoll itself
+    /// Tenant instead of the key's own; `local` is the user of the `atoll` command on the host, `system` is Atoll itself
     tenant: Option<String>,
-    /// Entries from this time on, as RFC 3339
+    /// Only entries at or after this time (RFC 3339)
     since: Option<String>,
-    /// Entries before this time
+    /// Only entries before this time (RFC 3339)
     until: Option<String>,
-    /// The `next` of the page before
+    /// The `next` value of the previous page
     before: Option<u64>,
-    /// At most 100, which is the default
+    /// Page size [1 to 100, default: 100]
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
 
-/// Entries, newest first.
+/// One page of audit log entries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditList {
-    /// As `atoll audit export` prints them
+    /// In the format of `atoll audit export`
     #[schema(value_type = Vec<Object>)]
     entries: Vec<View>,
-    /// Where the next page begins; `null` after the last entry
+    /// Pass as `before` to get the next page; `null` on the last page
     next: Option<u64>,
 }
 
-/// Entries of the audit log, newest first
+/// List audit log entries, newest first
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", security(("key" = [])), params(AuditQuery),
     responses((status = 200, body = AuditList), Refusals)
@@ -52,7 +52,7 @@ pub(crate) async fn list(
     let most = query.limit.unwrap_or(MAX_PAGE);
     if !(1..=MAX_PAGE).contains(&most) {
         return Err(ApiError::invalid(format!(
-            "limit is out of range: asked {most}, allowed 1 to {MAX_PAGE}"
+            "`limit` is out of range: requested {most}, allowed 1 to {MAX_PAGE}"
         )));
     }
     let asked = Asked {
@@ -77,7 +77,7 @@ pub(crate) async fn list(
 }
 
 fn moment(text: &str) -> Result<Moment, ApiError> {
-    let bad = || ApiError::invalid("not a time; write it like 2026-01-31T12:00:00Z");
+    let bad = || ApiError::invalid("invalid time: expected RFC 3339, like 2026-01-31T12:00:00Z");
     Moment::parse(text).ok_or_else(bad)
 }
 

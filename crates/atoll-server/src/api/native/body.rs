@@ -8,6 +8,7 @@ use crate::api::object::Object;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use crate::spool::Folder;
+use atoll_core::quantity::show_bytes;
 use atoll_engine::{Input, InputError, check_distinct};
 use axum::body::Body;
 use axum::extract::multipart::{Field, MultipartError};
@@ -120,12 +121,13 @@ impl<T: WithInputs> Reading<'_, T> {
             self.part(part, &progress).await?;
         }
         let set = self.code.take().is_none_or(|code| self.call.call.set_code(code));
-        set.then_some(())
-            .ok_or_else(|| ApiError::invalid("the form has code in the part `request` and in the part `code`"))
+        set.then_some(()).ok_or_else(|| {
+            ApiError::invalid("the form contains code both in the part `request` and in the part `code`")
+        })
     }
 
     async fn part(&mut self, part: Field<'_>, progress: &Progress) -> Result<(), ApiError> {
-        let twice = |name: &str| Err(ApiError::invalid(format!("the form has two parts `{name}`")));
+        let twice = |name: &str| Err(ApiError::invalid(format!("duplicate form part `{name}`")));
         match part.name() {
             Some("file") => {
                 let name = part.file_name().unwrap_or_default().to_owned();
@@ -144,7 +146,7 @@ impl<T: WithInputs> Reading<'_, T> {
                 Ok(())
             }
             other => Err(ApiError::invalid(format!(
-                "unknown part of the form: {:?}; there are `request`, `code` and `file`",
+                "unknown form part {:?}; expected `request`, `code` or `file`",
                 other.unwrap_or_default()
             ))),
         }
@@ -156,7 +158,7 @@ impl<T: WithInputs> Reading<'_, T> {
         while let Some(piece) = part.chunk().await.map_err(|error| self.broken(&error))? {
             progress.passed_on();
             if (bytes.len() + piece.len()) as u64 > most.get() {
-                let message = format!("a part that is no file is larger than {most}");
+                let message = format!("a form part other than `file` exceeds the limit of {most}");
                 return Err(ApiError::new(ErrorCode::BodyTooLarge, message));
             }
             self.text_bytes += piece.len();
@@ -165,7 +167,7 @@ impl<T: WithInputs> Reading<'_, T> {
             }
             bytes.extend_from_slice(&piece);
         }
-        String::from_utf8(bytes).map_err(|_| ApiError::invalid("a part that is no file is not UTF-8"))
+        String::from_utf8(bytes).map_err(|_| ApiError::invalid("a form part other than `file` is not valid UTF-8"))
     }
 
     async fn file(&mut self, name: &str, mut part: Field<'_>, progress: &Progress) -> Result<(), ApiError> {
@@ -182,7 +184,7 @@ impl<T: WithInputs> Reading<'_, T> {
         let bytes = STANDARD.decode(&input.content);
         let bytes = bytes.map_err(|error| {
             ApiError::invalid(format!(
-                "the content of input `{}` is not base64: {error}",
+                "the content of input `{}` is not valid base64: {error}",
                 input.name.escape_debug()
             ))
         })?;
@@ -204,16 +206,16 @@ impl<T: WithInputs> Reading<'_, T> {
         self.meter.came(bytes.len());
         self.call.bytes += bytes.len() as u64;
         if self.call.bytes > most.get() {
-            let message = format!("the inputs are larger than {most} together");
-            return Err(
-                ApiError::new(ErrorCode::BodyTooLarge, message).hint("the setting max_input_bytes raises the limit")
-            );
+            let message = format!("the inputs exceed the limit of {most} in total");
+            return Err(ApiError::new(ErrorCode::BodyTooLarge, message)
+                .hint("the operator can raise the limit with the setting max_input_bytes"));
         }
         let together = most.get().saturating_mul(AT_ONCE);
         if !self.call.folder.keep(bytes.len() as u64, together) {
-            let message = "the inputs of your requests that are under way are too large together";
+            let together = show_bytes(together);
+            let message = format!("the inputs of the tenant's running requests exceed {together} in total");
             return Err(ApiError::new(ErrorCode::AtCapacity, message)
-                .hint("send fewer at once")
+                .hint("send fewer requests at once")
                 .retry(5));
         }
         target.write_all(bytes).await.map_err(|error| no_room(&error))
@@ -223,14 +225,17 @@ impl<T: WithInputs> Reading<'_, T> {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(inner) = cause {
             match inner.downcast_ref::<TooMuch>() {
-                Some(TooMuch::Whole) => return ApiError::new(ErrorCode::BodyTooLarge, "the form is too large"),
+                Some(TooMuch::Whole) => {
+                    return ApiError::new(ErrorCode::BodyTooLarge, "the form exceeds the size limit")
+                        .hint("the operator can raise the limit with the settings max_input_bytes and max_body_bytes");
+                }
                 Some(TooMuch::Kept) => return ApiError::invalid(TooMuch::Kept.to_string()),
                 None => cause = inner.source(),
             }
         }
         match body_error(error, self.state) {
             slow if slow.code() == ErrorCode::BodyTimeout => slow,
-            _ => ApiError::invalid(format!("the form cannot be read: {}", error.body_text())),
+            _ => ApiError::invalid(format!("invalid form: {}", error.body_text())),
         }
     }
 }
@@ -238,8 +243,8 @@ impl<T: WithInputs> Reading<'_, T> {
 fn no_room(error: &std::io::Error) -> ApiError {
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            tracing::error!(error = %error, "inputs of a request cannot be kept");
-            ApiError::new(ErrorCode::NoRoom, "the server has no room for the inputs")
+            tracing::error!(error = %error, "inputs of a request could not be stored");
+            ApiError::new(ErrorCode::NoRoom, "the server has no disk space left for the inputs")
         }
         _ => ApiError::caused_by(error),
     }

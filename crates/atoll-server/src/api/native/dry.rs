@@ -51,7 +51,7 @@ impl Dry {
         }
         let asked = match sandbox.secret_in(code) {
             Some(name) => Err(format!(
-                "the code has the value of the secret `{name}` in it, and nobody is shown that"
+                "the code contains the value of the secret `{name}`, which approvers must not see"
             )),
             None => self.ask(state, (by, sandbox), code, execution, held).await,
         };
@@ -92,7 +92,7 @@ impl Dry {
 fn leave_out(execution: &mut Execution, why: &str) {
     let left_out = execution.files.iter().map(|file| LeftOutFile {
         path: file.path.clone(),
-        why: format!("it cannot be held: {why}"),
+        why: format!("cannot be held for approval: {why}"),
     });
     execution.left_out.files.extend(left_out.take(MOST_NAMED));
     execution.left_out.count += execution.files.len() as u64;

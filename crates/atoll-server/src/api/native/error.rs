@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The body of every answer that is not a success.
+/// The body of every error response.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     pub error: ErrorWords,
@@ -14,12 +14,12 @@ pub struct ErrorBody {
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ErrorWords {
-    /// One of a closed list; see the description of the API
+    /// Error code, from the fixed list in the API description
     #[schema(example = "not_found")]
     pub code: String,
-    /// What was refused and why, for people
+    /// What failed and why, in human-readable form
     pub message: String,
-    /// What to do about it
+    /// How to resolve the error
     pub hint: Option<String>,
 }
 

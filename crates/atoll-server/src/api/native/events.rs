@@ -17,16 +17,17 @@ use std::sync::Arc;
 
 const LAST: &str = "last-event-id";
 
-/// Follow a sandbox
+/// Follow the events of a sandbox
 ///
-/// Events `created`, `execution_started`, `execution_ended`, `extended`, `paused`, `resumed`, `rolled_back`, `ended`, each with a number as
-/// its id. With `Last-Event-ID` from behind that number on, else from the beginning. The newest 1000 are kept; if some
-/// that were asked for are gone, the first event is `lost` and says which. The stream ends after `ended`.
+/// The events are `created`, `execution_started`, `execution_ended`, `extended`, `paused`, `resumed`, `rolled_back` and
+/// `ended`, each with a number as its ID. The stream starts after `Last-Event-ID`, or at the beginning if that header is
+/// absent. The newest 1000 events are kept; if older ones are requested, the first event is `lost` and gives the range of
+/// missing numbers. The stream ends after `ended`.
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/events", tag = "sandboxes", security(("key" = [])),
     params(
-        ("id" = String, Path, description = "The sandbox"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The last number that was seen")
+        ("id" = String, Path, description = "Sandbox ID"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received")
     ),
     responses((status = 200, body = String, content_type = "text/event-stream"), Refusals)
 )]
@@ -61,12 +62,12 @@ pub(crate) async fn follow(
 fn last_seen(headers: &HeaderMap, log: &EventLog) -> Result<u64, ApiError> {
     let Some(value) = headers.get(LAST) else { return Ok(0) };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
-    let number = number.ok_or_else(|| ApiError::invalid("Last-Event-ID is not the number of an event"))?;
+    let number = number.ok_or_else(|| ApiError::invalid("Last-Event-ID must be an event number"))?;
     let (_, newest) = log.span();
     match number <= newest {
         true => Ok(number),
         false => Err(ApiError::invalid(format!(
-            "Last-Event-ID is {number}, and the newest event is {newest}"
+            "Last-Event-ID is {number}, but the newest event is {newest}"
         ))),
     }
 }
@@ -76,7 +77,8 @@ fn lost(log: &EventLog, seen: u64) -> Option<Bytes> {
     let (oldest, _) = log.span();
     (seen + 1 < oldest).then(|| {
         let (first, last) = (seen + 1, oldest - 1);
-        let message = format!("events {first} to {last} are gone; the sandbox itself says how it is now");
+        let message =
+            format!("events {first} to {last} are no longer available; get the sandbox for its current state");
         event(
             "lost",
             Some(last),

@@ -18,13 +18,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-/// Run code in a context, which keeps its state
+/// Run code in a context, which keeps its state between executions
 ///
-/// Executions of one context wait for each other; contexts run side by side. With `Accept: text/event-stream` as events,
-/// like `/v1/run`. A client that goes away interrupts its code; the sandbox stays.
+/// Executions in one context run one after another; different contexts run in parallel. With `Accept: text/event-stream`
+/// the response is a stream of events, as for `/v1/run`. If the client disconnects, the code is interrupted and the sandbox
+/// keeps running.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/run", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = ExecuteRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = ExecuteRequest,
     responses(
         (status = 200, content((ExecutionAnswer = "application/json"), (String = "text/event-stream"))), Refusals,
     )
@@ -60,7 +61,7 @@ pub(crate) async fn run(
 
 fn choose(call: &ExecuteRequest, session: &Session) -> Result<Choice, ApiError> {
     match (&call.context_id, &call.language) {
-        (Some(_), Some(_)) => Err(ApiError::invalid("either `context_id` or `language`, not both")),
+        (Some(_), Some(_)) => Err(ApiError::invalid("`context_id` and `language` cannot be combined")),
         (Some(id), None) => context(session, id).map(Choice::Named),
         (None, word) => language(word.as_deref()).map(Choice::Default),
     }
@@ -70,7 +71,7 @@ fn limits(state: &AppState, call: &ExecuteRequest, session: &Session) -> Result<
     let Some(asked) = &call.limits else { return Ok(None) };
     if asked.0.changes_the_sandbox() {
         return Err(ApiError::invalid(
-            "memory, processors, scratch and processes are fixed when a sandbox is made",
+            "the limits for memory, CPUs, scratch disk and processes are fixed when the sandbox is created",
         ));
     }
     let own = *session.limits();
@@ -88,10 +89,10 @@ fn control(session: &Session, name: &str) -> Result<Control, ApiError> {
     found.ok_or_else(|| ApiError::not_found("running execution"))
 }
 
-/// Interrupt a running execution; asked twice, it is killed
+/// Interrupt a running execution; a second interrupt kills it
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/executions/{execution}/interrupt", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ("execution" = String, Path, description = "The execution")),
+    params(("id" = String, Path, description = "Sandbox ID"), ("execution" = String, Path, description = "Execution ID")),
     responses((status = 204), Refusals)
 )]
 pub(crate) async fn interrupt(
@@ -104,10 +105,10 @@ pub(crate) async fn interrupt(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Give a running execution more time
+/// Extend the time limit of a running execution
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/executions/{execution}/extend", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ("execution" = String, Path, description = "The execution")),
+    params(("id" = String, Path, description = "Sandbox ID"), ("execution" = String, Path, description = "Execution ID")),
     request_body = ExtendRequest, responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn extend(
@@ -122,10 +123,10 @@ pub(crate) async fn extend(
     Ok(Json((&*session).into()))
 }
 
-/// Contexts: the one that every sandbox has for a language it has used, and those that were made
+/// List contexts: the default context of each language used so far, and the contexts that were created
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/contexts", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "Sandbox ID")),
     responses((status = 200, body = ContextList), Refusals)
 )]
 pub(crate) async fn contexts(
@@ -140,10 +141,10 @@ pub(crate) async fn contexts(
     }))
 }
 
-/// Make a context
+/// Create a context
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/contexts", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = ContextRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = ContextRequest,
     responses((status = 201, body = ContextAnswer), Refusals)
 )]
 pub(crate) async fn create_context(
@@ -163,10 +164,10 @@ pub(crate) async fn create_context(
     Ok((StatusCode::CREATED, Json(made.map_err(blame(&session))?.into())))
 }
 
-/// End a context; what runs in it is interrupted
+/// End a context; a running execution is interrupted
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/contexts/{context}", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ("context" = String, Path, description = "The context")),
+    params(("id" = String, Path, description = "Sandbox ID"), ("context" = String, Path, description = "Context ID")),
     responses((status = 204), Refusals)
 )]
 pub(crate) async fn end_context(
@@ -182,10 +183,10 @@ pub(crate) async fn end_context(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Throw the state of a context away; its id stays
+/// Restart a context: discard its state and keep its ID
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/contexts/{context}/restart", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ("context" = String, Path, description = "The context")),
+    params(("id" = String, Path, description = "Sandbox ID"), ("context" = String, Path, description = "Context ID")),
     responses((status = 204), Refusals)
 )]
 pub(crate) async fn restart_context(

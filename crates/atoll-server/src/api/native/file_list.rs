@@ -21,22 +21,22 @@ const MAX_PAGE_BYTES: u32 = 4 << 20;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// A directory
+    /// Directory to list
     path: String,
-    /// How deep; 1 if absent
+    /// Depth of the listing [default: 1]
     #[param(minimum = 1, maximum = 1000)]
     depth: Option<u32>,
-    /// 1 to 10,000; 10,000 if absent. A page of long names can be shorter
+    /// Page size [1 to 10,000, default: 10,000]. A page with long names can be shorter
     #[param(minimum = 1, maximum = 10000)]
     limit: Option<u32>,
-    /// The `next` of the page before
+    /// The `next` value of the previous page
     after: Option<String>,
 }
 
-/// What is below a directory, in lexical order
+/// List a directory, in lexical order
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files/list", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ListQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), ListQuery),
     responses((status = 200, body = FileList), Refusals)
 )]
 pub(crate) async fn list(
@@ -71,7 +71,7 @@ fn within(what: &str, asked: u32, most: u32) -> Result<u32, ApiError> {
     match (1..=most).contains(&asked) {
         true => Ok(asked),
         false => Err(ApiError::invalid(format!(
-            "{what} is out of range: asked {asked}, allowed 1 to {most}"
+            "`{what}` is out of range: requested {asked}, allowed 1 to {most}"
         ))),
     }
 }

@@ -23,7 +23,7 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PathQuery {
-    /// Below `/home/user` if it does not begin with `/`
+    /// Path in the sandbox; relative paths start at `/home/user`
     path: String,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct PathQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReadQuery {
-    /// Below `/home/user` if it does not begin with `/`
+    /// Path in the sandbox; relative paths start at `/home/user`
     path: String,
-    /// For a CSV file that a person opens: what a spreadsheet would take for a formula is text
+    /// Escape cells of a CSV or TSV file that a spreadsheet would interpret as formulas
     #[serde(default)]
     spreadsheet: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct ReadQuery {
 /// Read a file
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), ReadQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), ReadQuery),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Refusals)
 )]
 pub(crate) async fn read(
@@ -76,10 +76,10 @@ pub(crate) async fn read(
     Ok(Meter::new(&state.sandboxes, caller).answer(answer))
 }
 
-/// Write a file; it is seen whole or not at all
+/// Write a file atomically
 #[utoipa::path(
     put, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), PathQuery),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 201, body = FileEntry), Refusals)
 )]
@@ -97,13 +97,13 @@ pub(crate) async fn write(
         .get(header::CONTENT_ENCODING)
         .is_some_and(|packed| packed != "identity")
     {
-        let message = "a packed body is not taken here";
-        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("send the file as it is"));
+        let message = "Content-Encoding is not supported";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("send the file uncompressed"));
     }
     let kind = request.headers().get(header::CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/")) {
-        let message = "the body is the file itself, not a form";
-        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("with curl: --data-binary @FILE"));
+        let message = "multipart forms are not supported here; the body must be the file itself";
+        return Err(ApiError::new(ErrorCode::UnsupportedMediaType, message).hint("with curl, use --data-binary @FILE"));
     }
     let _using = session.begin_use()?;
     let sandbox = session.by(&caller.actor())?;
@@ -141,10 +141,10 @@ async fn fill(
     Ok(upload.commit().await.map_err(blame(session))?.into())
 }
 
-/// Remove a file or a directory with all that is in it
+/// Delete a file, or a directory with its contents
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}/files", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), PathQuery),
     responses((status = 204), Refusals)
 )]
 pub(crate) async fn remove(
@@ -160,10 +160,10 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// One file or directory
+/// Get the metadata of a file or directory
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}/files/stat", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), PathQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), PathQuery),
     responses((status = 200, body = FileEntry), Refusals)
 )]
 pub(crate) async fn stat(
@@ -182,10 +182,10 @@ pub(crate) async fn stat(
     Ok(Json(entry.into()))
 }
 
-/// Move a file or a directory
+/// Move a file or directory
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/files/move", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = MoveRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = MoveRequest,
     responses((status = 200, body = FileEntry), Refusals)
 )]
 pub(crate) async fn rename(
@@ -204,10 +204,10 @@ pub(crate) async fn rename(
     Ok(Json(moved.into()))
 }
 
-/// Make a directory, with those above it
+/// Create a directory and its parents
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/files/directory", tag = "files", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = DirRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = DirRequest,
     responses((status = 201, body = FileEntry), Refusals)
 )]
 pub(crate) async fn make_dir(

@@ -31,9 +31,9 @@ pub(super) async fn live(state: &AppState, caller: &Caller, name: &str) -> Resul
         false => Ok(session),
         true => Err(ApiError::new(
             ErrorCode::Conflict,
-            "the sandbox is a dry run: what it has done is held",
+            "the sandbox belongs to a dry run and cannot be accessed",
         )
-        .hint("its answer tells what it would do; its files go out when they are approved")),
+        .hint("the response of the dry run lists its effects; its files can be downloaded once they are approved")),
     }
 }
 

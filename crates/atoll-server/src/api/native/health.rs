@@ -5,7 +5,7 @@ use crate::api::{ApiError, AppState, Json};
 use crate::ready::Ready;
 use axum::extract::State;
 
-/// Whether the process answers
+/// Liveness: the server process responds
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, body = Health)))]
 pub(crate) async fn healthz() -> Json<Health> {
     Json(Health {
@@ -13,7 +13,7 @@ pub(crate) async fn healthz() -> Json<Health> {
     })
 }
 
-/// Whether new sandboxes can be made right away
+/// Readiness: new sandboxes can be created
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses((status = 200, body = Health), (status = 503, body = super::ErrorBody))
@@ -25,6 +25,8 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Result<Json<Health>
         })),
         Ready::Starting => Err(ApiError::not_ready("the server is starting")),
         Ready::Draining => Err(ApiError::not_ready("the server is stopping")),
-        Ready::Failed => Err(ApiError::not_ready("the server cannot make sandboxes").hint("the server's log says why")),
+        Ready::Failed => {
+            Err(ApiError::not_ready("the server cannot create sandboxes").hint("see the server log for the cause"))
+        }
     }
 }

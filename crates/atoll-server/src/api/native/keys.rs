@@ -10,7 +10,7 @@ use atoll_engine::audit::{Action, Closing, Ending, KeyFact};
 use axum::extract::State;
 use axum::http::StatusCode;
 
-/// Make a key; the answer shows its secret, this once
+/// Create a key; its secret is returned only once
 #[utoipa::path(
     post, path = "/v1/keys", tag = "keys", request_body = NewKeyRequest, security(("key" = [])),
     responses(
@@ -41,7 +41,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(created)))
 }
 
-/// All keys, revoked ones included, without their secrets
+/// List all keys, including revoked ones, without their secrets
 #[utoipa::path(
     get, path = "/v1/keys", tag = "keys", security(("key" = [])),
     responses(
@@ -55,10 +55,10 @@ pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<KeyList>,
     }))
 }
 
-/// Revoke a key for good
+/// Revoke a key permanently
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys", security(("key" = [])),
-    params(("id" = String, Path, description = "The key's id")),
+    params(("id" = String, Path, description = "Key ID")),
     responses(
         (status = 200, body = Key), (status = 401, body = super::ErrorBody), (status = 403, body = super::ErrorBody),
         (status = 404, body = super::ErrorBody), (status = 503, body = super::ErrorBody),
@@ -74,7 +74,7 @@ pub(crate) async fn revoke(
     // Never refused: a key that somebody has stolen must end, whatever is wrong with the log.
     let ticket = door.enter_anyway(Action::KeyRevoke, id.as_str()).await;
     if ticket.is_late() {
-        tracing::error!(key = %id, "a key is revoked and cannot be written to the audit log now; it is written later");
+        tracing::error!(key = %id, "key revoked, but the audit log cannot be written now; the entry is written later");
     }
     let revoked = state.store.revoke_key(id).await;
     let revoked = closed(ticket, revoked, |record| record.as_ref().map(KeyRecord::fact))?;

@@ -100,7 +100,7 @@ impl Outputs {
                 continue;
             };
             if file.size > left {
-                let why = "it does not fit into this answer; ask for a stream of events (Accept: text/event-stream)";
+                let why = "too large for this response; request a stream of events (Accept: text/event-stream)";
                 execution.left_out.count += 1;
                 execution.left_out.files.push(LeftOutFile {
                     path,

@@ -17,14 +17,14 @@ const MAX_PAGE: u32 = 100;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// `running`, `paused`, `ended`, or some of them with commas; all if absent
+    /// `running`, `paused` or `ended`, or several separated by commas [default: all]
     state: Option<String>,
-    /// 1 to 100; 100 if absent
+    /// Page size [1 to 100, default: 100]
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
-    /// The `next` of the page before
+    /// The `next` value of the previous page
     after: Option<String>,
-    /// In place of the key's own tenant; needs the scope `admin`
+    /// Tenant to act for instead of the key's own; requires the `admin` scope
     tenant: Option<String>,
 }
 
@@ -100,7 +100,7 @@ fn limit(asked: Option<u32>) -> Result<usize, ApiError> {
     match asked.unwrap_or(MAX_PAGE) {
         limit @ 1..=MAX_PAGE => Ok(limit as usize),
         other => Err(ApiError::invalid(format!(
-            "limit is out of range: asked {other}, allowed 1 to {MAX_PAGE}"
+            "`limit` is out of range: requested {other}, allowed 1 to {MAX_PAGE}"
         ))),
     }
 }
@@ -112,7 +112,7 @@ fn write_cursor((created, id): &Cursor) -> String {
 fn read_cursor(text: &str) -> Result<Cursor, ApiError> {
     let parts = text.split_once('.');
     let parts = parts.and_then(|(millis, id)| Some((millis.parse().ok()?, SandboxId::parse(id)?)));
-    let (millis, id) = parts.ok_or_else(|| ApiError::invalid("`after` is not the `next` of a page"))?;
+    let (millis, id) = parts.ok_or_else(|| ApiError::invalid("`after` must be the `next` value of a previous page"))?;
     Ok((Timestamp::from_millis(millis), id))
 }
 

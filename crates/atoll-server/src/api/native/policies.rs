@@ -9,7 +9,7 @@ use axum::extract::State;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Policies that requests may name
+/// List the policies that requests can name
 #[utoipa::path(
     get, path = "/v1/policies", tag = "policies", security(("key" = [])),
     responses((status = 200, body = PolicyList), Refusals)
@@ -25,10 +25,10 @@ pub(crate) async fn list(State(state): State<AppState>, caller: Caller) -> Json<
     })
 }
 
-/// One policy, with its verdict for each rule
+/// Get a policy with its verdict for each rule
 #[utoipa::path(
     get, path = "/v1/policies/{name}", tag = "policies", security(("key" = [])),
-    params(("name" = String, Path, description = "Its name")),
+    params(("name" = String, Path, description = "Policy name")),
     responses((status = 200, body = PolicyDetail), Refusals)
 )]
 pub(crate) async fn show(
@@ -50,10 +50,7 @@ pub(super) fn asked(state: &AppState, asked: Option<&Value>) -> Result<Option<Ar
             let found = state.policies.find(name).cloned();
             found.ok_or_else(|| {
                 let known = state.policies.names();
-                ApiError::invalid(format!(
-                    "there is no policy `{}`; there are {known}",
-                    name.escape_debug()
-                ))
+                ApiError::invalid(format!("unknown policy `{}`; available: {known}", name.escape_debug()))
             })?
         }
         Value::Object(_) => {
@@ -62,7 +59,7 @@ pub(super) fn asked(state: &AppState, asked: Option<&Value>) -> Result<Option<Ar
         }
         _ => {
             return Err(ApiError::invalid(
-                "`policy` is the name of a policy, or an object that is one",
+                "`policy` must be the name of a policy or a policy object",
             ));
         }
     };

@@ -21,7 +21,7 @@ const PIECE: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReleasedQuery {
-    /// As the answer of the dry run names it
+    /// Path as listed in the dry-run response
     path: String,
 }
 
@@ -32,10 +32,10 @@ struct Reading {
     _held: Arc<HeldFiles>,
 }
 
-/// Read a file of a dry run, once it is approved
+/// Download a file of a dry run after approval
 #[utoipa::path(
     get, path = "/v1/approvals/{id}/files", tag = "approvals", security(("key" = [])),
-    params(("id" = String, Path, description = "The approval"), ReleasedQuery),
+    params(("id" = String, Path, description = "Approval ID"), ReleasedQuery),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), Refusals)
 )]
 pub(crate) async fn read(

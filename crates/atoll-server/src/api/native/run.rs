@@ -24,17 +24,17 @@ use utoipa::IntoParams;
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunQuery {
-    /// With its effects held: the answer tells which files it would write, which hosts it tried to reach and which programs it
-    /// started; the files go out when somebody has approved them
+    /// Dry run: the response lists the files that the code would write, the hosts that it tried to reach and the programs
+    /// that it started; the files are released only after approval
     dry_run: bool,
 }
 
-/// Run code once in a fresh sandbox
+/// Run code once in a new sandbox
 ///
-/// The answer is what `atoll run --json` prints, or with `Accept: text/event-stream` a stream of events: `started`,
-/// `held` (it waits for an approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (pieces of output files), then `end` with the whole
-/// answer, or `error`. A client that goes away interrupts the code and ends the sandbox. What the code does wrong is an
-/// outcome, with status 200.
+/// The response has the format of `atoll run --json`. With `Accept: text/event-stream` it is a stream of events: `started`,
+/// `held` (waiting for approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (chunks of output
+/// files), then `end` with the complete response, or `error`. If the client disconnects, the code is interrupted and the
+/// sandbox ends. Errors in the code are reported as an outcome, with status 200.
 #[utoipa::path(
     post, path = "/v1/run", tag = "run", security(("key" = [])), params(RunQuery),
     request_body(content((RunRequest = "application/json"), (super::RunForm = "multipart/form-data"))),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::IntoParams;
 
-/// Make a sandbox
+/// Create a sandbox
 #[utoipa::path(
     post, path = "/v1/sandboxes", tag = "sandboxes", security(("key" = [])),
     request_body(content((SandboxRequest = "application/json"), (SandboxForm = "multipart/form-data"))),
@@ -69,7 +69,7 @@ fn snapshot(
     let Some(name) = &call.snapshot else { return Ok(None) };
     let free = call.tier.is_none() && call.template.is_none() && call.profile.is_none() && call.limits.is_none();
     if !free || !no_inputs {
-        let message = "a sandbox from a snapshot has the snapshot's tier, template and limits, and no inputs";
+        let message = "`tier`, `template`, `profile`, `limits` and `inputs` cannot be combined with `snapshot`";
         return Err(ApiError::invalid(message));
     }
     let found = state.sandboxes.find_snapshot(caller, name);
@@ -78,7 +78,9 @@ fn snapshot(
 
 fn checked_count(count: Option<u64>) -> Result<Option<u64>, ApiError> {
     match count {
-        Some(0) => Err(ApiError::invalid("max_executions is out of range: asked 0, at least 1")),
+        Some(0) => Err(ApiError::invalid(
+            "`max_executions` is out of range: requested 0, minimum 1",
+        )),
         count => Ok(count),
     }
 }
@@ -90,12 +92,12 @@ fn lifetime(state: &AppState, asked: Option<u64>) -> Result<Option<Duration>, Ap
     match asked <= most {
         true => Ok(Some(asked.duration())),
         false => Err(ApiError::invalid(format!(
-            "longer than this server lets a sandbox live: asked {asked}, at most {most}"
+            "lifetime too long: requested {asked}, this server allows at most {most}"
         ))),
     }
 }
 
-/// Sandboxes of the caller's tenant, newest first, ended ones for 24 hours
+/// List the sandboxes of the caller's tenant, newest first; ended sandboxes are listed for 24 hours
 #[utoipa::path(
     get, path = "/v1/sandboxes", tag = "sandboxes", security(("key" = [])), params(pages::ListQuery),
     responses((status = 200, body = SandboxList), Refusals)
@@ -113,14 +115,14 @@ pub(crate) async fn list(
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TenantQuery {
-    /// In place of the key's own tenant; needs the scope `admin`
+    /// Tenant to act for instead of the key's own; requires the `admin` scope
     tenant: Option<String>,
 }
 
-/// One sandbox; after its end with the reason, for 24 hours
+/// Get a sandbox; an ended sandbox is available for 24 hours, with its end reason
 #[utoipa::path(
     get, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), TenantQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), TenantQuery),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn show(
@@ -136,10 +138,10 @@ pub(crate) async fn show(
     }))
 }
 
-/// End a sandbox; one that has ended stays as it is
+/// End a sandbox; no effect if it has already ended
 #[utoipa::path(
     delete, path = "/v1/sandboxes/{id}", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox"), TenantQuery),
+    params(("id" = String, Path, description = "Sandbox ID"), TenantQuery),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn end(
@@ -163,10 +165,10 @@ pub(crate) async fn end(
     }))
 }
 
-/// Let a sandbox end no sooner than so long from now
+/// Extend the lifetime of a sandbox
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/extend", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = ExtendRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = ExtendRequest,
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn extend(
@@ -182,13 +184,14 @@ pub(crate) async fn extend(
     Ok(Json((&*session).into()))
 }
 
-/// Stop every process and every clock of a sandbox; its state stays
+/// Pause a sandbox: stop its processes and timers, and keep its state
 ///
-/// `paused_to` tells where: on `disk`, where its tier saves sandboxes, nothing is under way in it, and it has neither secrets nor
-/// inputs; then it takes no memory, holds no place among the live ones, and outlives the server. Otherwise in `memory`.
+/// `paused_to` is `disk` if the tier supports snapshots, nothing is running in the sandbox, and it has neither secrets nor
+/// inputs. A sandbox paused to disk uses no memory, does not count as live, and survives a server restart. Otherwise
+/// `paused_to` is `memory`.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "Sandbox ID")),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn pause(
@@ -201,12 +204,12 @@ pub(crate) async fn pause(
     Ok(Json((&*session).into()))
 }
 
-/// Let a paused sandbox go on
+/// Resume a paused sandbox
 ///
-/// One that lies on disk needs a place among the live sandboxes again.
+/// A sandbox that was paused to disk counts as live again, so quotas and the server's sandbox limit apply.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")),
+    params(("id" = String, Path, description = "Sandbox ID")),
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn resume(

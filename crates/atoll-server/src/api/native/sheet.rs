@@ -12,7 +12,7 @@ pub(super) fn check_name(path: &str) -> Result<(), ApiError> {
     match is_table(path) {
         true => Ok(()),
         false => Err(refusal(
-            "only files whose names end in .csv or .tsv are made safe for a spreadsheet",
+            "`spreadsheet` is supported only for files with a name ending in .csv or .tsv",
         )),
     }
 }
@@ -24,7 +24,7 @@ pub(super) async fn check_text(file: File) -> Result<File, ApiError> {
     match looked.map_err(|error| ApiError::caused_by(&error))? {
         (true, file) => Ok(file),
         (false, _) => Err(refusal(
-            "the file is not text in UTF-8 or the like, so it is no CSV that can be made safe",
+            "`spreadsheet` requires a text file in UTF-8 or another ASCII-compatible encoding",
         )),
     }
 }
@@ -37,7 +37,7 @@ fn has_text(file: &File) -> io::Result<bool> {
 }
 
 fn refusal(message: &str) -> ApiError {
-    ApiError::invalid(message).hint("leave `spreadsheet` out to have the file as it is")
+    ApiError::invalid(message).hint("omit `spreadsheet` to download the file unchanged")
 }
 
 /// What a piece holds back comes with the next, or at the end.

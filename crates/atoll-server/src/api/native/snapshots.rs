@@ -12,12 +12,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-/// Save a sandbox, with the state of its contexts and its files; it goes on
+/// Take a snapshot of a sandbox, with its files and the state of its contexts; the sandbox keeps running
 ///
-/// Waits for executions that run. JavaScript contexts start anew in what is made from it. A sandbox that was given secrets or inputs cannot be saved.
+/// Waits for running executions. JavaScript contexts are restarted in sandboxes created from the snapshot. A sandbox with
+/// secrets or inputs cannot be saved.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/snapshots", tag = "snapshots", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = SnapshotRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = SnapshotRequest,
     responses((status = 201, body = SnapshotAnswer), Refusals)
 )]
 pub(crate) async fn create(
@@ -32,10 +33,10 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(SnapshotAnswer::from(&*snapshot))).into_response())
 }
 
-/// New sandboxes that go on from where this one is, which goes on as well
+/// Fork a sandbox: create new sandboxes from its current state; the original keeps running
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/fork", tag = "snapshots", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = ForkRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = ForkRequest,
     responses((status = 201, body = ForkAnswer), Refusals)
 )]
 pub(crate) async fn make_forks(
@@ -66,12 +67,12 @@ pub(crate) async fn make_forks(
     Ok((StatusCode::CREATED, Json(ForkAnswer { sandboxes })).into_response())
 }
 
-/// Let a sandbox go back to a snapshot of it: its contexts, files and programs, under the same id; what runs in it ends
+/// Roll a sandbox back to one of its snapshots: contexts, files and programs, under the same ID
 ///
-/// Its time goes on. If the snapshot cannot be used, the sandbox stays as it is.
+/// Running executions end. The lifetime of the sandbox is not reset. If the snapshot cannot be used, the sandbox is unchanged.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/rollback", tag = "snapshots", security(("key" = [])),
-    params(("id" = String, Path, description = "The sandbox")), request_body = RollbackRequest,
+    params(("id" = String, Path, description = "Sandbox ID")), request_body = RollbackRequest,
     responses((status = 200, body = SandboxAnswer), Refusals)
 )]
 pub(crate) async fn roll_back(
@@ -86,7 +87,7 @@ pub(crate) async fn roll_back(
     Ok(Json((&*session).into()))
 }
 
-/// Snapshots of the caller's tenant, the newest first
+/// List the snapshots of the caller's tenant, newest first
 #[utoipa::path(
     get, path = "/v1/snapshots", tag = "snapshots", security(("key" = [])),
     responses((status = 200, body = SnapshotList), Refusals)
@@ -98,10 +99,10 @@ pub(crate) async fn list(State(state): State<AppState>, caller: Caller) -> Json<
     })
 }
 
-/// Remove a snapshot; sandboxes that were made from it go on
+/// Delete a snapshot; sandboxes created from it keep running
 #[utoipa::path(
     delete, path = "/v1/snapshots/{id}", tag = "snapshots", security(("key" = [])),
-    params(("id" = String, Path, description = "The snapshot")),
+    params(("id" = String, Path, description = "Snapshot ID")),
     responses((status = 204), Refusals)
 )]
 pub(crate) async fn remove(

@@ -23,7 +23,7 @@ use std::time::Duration;
 const KIND: &str = "text/event-stream";
 /// A silent stream says something this often.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(3);
-pub(super) const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
+pub(super) const STILL_HERE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
 /// Whether the client wants events.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {

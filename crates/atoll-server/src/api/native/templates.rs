@@ -6,7 +6,7 @@ use crate::api::{ApiError, AppState, Json, Path};
 use atoll_engine::template::{TemplateError, TemplateStore};
 use axum::extract::State;
 
-/// Templates, built or not
+/// List templates, built or not
 #[utoipa::path(
     get, path = "/v1/templates", tag = "templates", security(("key" = [])),
     responses((status = 200, body = TemplateList), Refusals)
@@ -19,10 +19,10 @@ pub(crate) async fn list(State(state): State<AppState>) -> Result<Json<TemplateL
     }))
 }
 
-/// One template with its packages
+/// Get a template with its packages
 #[utoipa::path(
     get, path = "/v1/templates/{name}", tag = "templates", security(("key" = [])),
-    params(("name" = String, Path, description = "The template's name")),
+    params(("name" = String, Path, description = "Template name")),
     responses((status = 200, body = TemplateDetail), Refusals)
 )]
 pub(crate) async fn show(

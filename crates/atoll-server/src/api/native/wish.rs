@@ -31,8 +31,10 @@ impl Place {
             .as_deref()
             .map_or(Ok(state.settings.profile), str::parse::<ProfileName>)?;
         if profile > most {
-            let message = format!("more than this server gives: asked profile `{profile}`, at most `{most}`");
-            return Err(ApiError::invalid(message).hint("the operator raises it with the setting max_profile"));
+            let message = format!("profile too large: requested `{profile}`, this server allows at most `{most}`");
+            return Err(
+                ApiError::invalid(message).hint("the operator can raise the maximum with the setting max_profile")
+            );
         }
         let limits = limits.unwrap_or_default().0.over(Limits::of(profile), most)?;
         Ok(Self { tier, template, limits })
@@ -66,7 +68,7 @@ pub(super) fn language(word: Option<&str>) -> Result<Language, ApiError> {
     let language = word.map_or(Ok(Language::Python), Language::read)?;
     match language {
         Language::Python | Language::Javascript | Language::Typescript | Language::Bash => Ok(language),
-        Language::R => Err(ApiError::invalid("language `r` is planned, not there yet")),
+        Language::R => Err(ApiError::invalid("language `r` is not supported yet")),
     }
 }
 
@@ -74,7 +76,7 @@ pub(super) fn checked_code(code: Option<String>) -> Result<String, ApiError> {
     match code {
         Some(code) if !code.trim().is_empty() => Ok(code),
         Some(_) => Err(ApiError::invalid("the code is empty")),
-        None => Err(ApiError::invalid("the request has no code")),
+        None => Err(ApiError::invalid("the request contains no code")),
     }
 }
 

@@ -26,11 +26,11 @@ const AT_ONCE: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    #[error("the setting approval.webhook_url cannot be used")]
+    #[error("cannot use the setting approval.webhook_url")]
     Target(#[from] BadTarget),
-    #[error("the secret of the webhook cannot be read (setting approval.webhook_secret_file)")]
+    #[error("cannot read the webhook secret (setting approval.webhook_secret_file)")]
     Secret(#[source] std::io::Error),
-    #[error("the secret of the webhook is shorter than 16 bytes (setting approval.webhook_secret_file)")]
+    #[error("the webhook secret is shorter than 16 bytes (setting approval.webhook_secret_file)")]
     Short,
 }
 
@@ -76,7 +76,7 @@ impl Letter {
     async fn write(&self, store: &Store) -> Option<String> {
         let found = store.find_approval(&self.tenant, &self.id).await;
         let record = found.unwrap_or_else(|error| {
-            tracing::error!(error = %crate::chain(&error), "approvals cannot be read");
+            tracing::error!(error = %crate::chain(&error), "approvals could not be read");
             None
         });
         self.text(record?)
@@ -122,7 +122,7 @@ impl Letters {
             id: id.clone(),
         };
         if self.0.try_send(letter).is_err() {
-            tracing::warn!(approval = %id, event = event.as_str(), "too many letters wait for the webhook: this one is given up");
+            tracing::warn!(approval = %id, event = event.as_str(), "webhook queue is full; event dropped");
         }
     }
 }
@@ -150,7 +150,7 @@ async fn deliver(letter: &Letter, post: &Post, store: &Store) {
     };
     if let Err(error) = retry::again(send).await {
         let (id, event) = (&letter.id, letter.event.as_str());
-        tracing::warn!(approval = %id, event, error = %crate::chain(&error), "a letter to the webhook is given up");
+        tracing::warn!(approval = %id, event, error = %crate::chain(&error), "webhook delivery failed; event dropped");
     }
 }
 

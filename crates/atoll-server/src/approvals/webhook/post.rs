@@ -21,25 +21,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum BadTarget {
-    #[error("its host cannot have a certificate")]
+    #[error("the host is not a valid TLS server name")]
     Name,
-    #[error("this machine knows no certificate authorities, which https needs{0}")]
+    #[error("https requires trusted CA certificates, and none were found on this host{0}")]
     NoRoots(String),
-    #[error("https cannot be set up")]
+    #[error("TLS setup failed")]
     Tls(#[from] rustls::Error),
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    #[error("it did not answer within {} s", PATIENCE.as_secs())]
+    #[error("no response within {} s", PATIENCE.as_secs())]
     Late,
-    #[error("it cannot be reached")]
+    #[error("connection failed")]
     Connect(#[source] std::io::Error),
-    #[error("the connection broke off")]
+    #[error("the connection closed before the response was complete")]
     Broken(#[source] hyper::Error),
-    #[error("the request cannot be written")]
+    #[error("the request could not be built")]
     Request(#[source] axum::http::Error),
-    #[error("it answered {0}")]
+    #[error("the webhook returned {0}")]
     Status(StatusCode),
 }
 

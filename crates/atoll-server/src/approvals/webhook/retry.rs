@@ -15,7 +15,7 @@ where
     for failed in 0..ATTEMPTS - 1 {
         match send().await {
             Err(error) if error.may_pass() => {
-                tracing::debug!(error = %crate::chain(&error), "the webhook was not reached");
+                tracing::debug!(error = %crate::chain(&error), "webhook delivery failed; retrying");
             }
             done => return done,
         }

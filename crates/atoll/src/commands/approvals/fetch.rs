@@ -17,15 +17,15 @@ impl Place<'_> {
     pub(super) async fn fetch(&self, id: &str, out: PathBuf) -> Result<Vec<String>, Failure> {
         let id = known(id)?;
         let view: ApprovalView = read(&self.server.ask(Method::GET, &format!("/v1/approvals/{id}")).await?)?;
-        let dry_run = view
-            .dry_run
-            .ok_or_else(|| Failure::usage("the approval is about code, not about files"))?;
+        let dry_run = view.dry_run.ok_or_else(|| {
+            Failure::usage("this approval is for code, not for dry-run files; there is nothing to fetch")
+        })?;
         let mut out = OutDir::later(out);
         let mut saved = Vec::new();
         for change in dry_run.changes {
             let name = change.path.strip_prefix("/data/output/").unwrap_or(&change.path);
-            let name =
-                safe_path(name).ok_or_else(|| Failure::ours_in_words("a file has a name that cannot be used here"))?;
+            let name = safe_path(name)
+                .ok_or_else(|| Failure::ours_in_words("an output file has a name that is not a valid relative path"))?;
             let mut target = out.begin(&name).map_err(|error| Failure::ours(&error))?;
             let path = utf8_percent_encode(&change.path, NON_ALPHANUMERIC);
             self.take(&format!("/v1/approvals/{id}/files?path={path}"), &mut target)

@@ -40,7 +40,7 @@ pub(super) fn report(report: &Report, key: &PublicKey) -> String {
         );
     }
     if report.more_problems > 0 {
-        text += &format!("and {} more\n", report.more_problems);
+        text += &format!("{} more problems not shown\n", report.more_problems);
     }
     for note in &report.notes {
         text += &format!("note: {note}\n");
@@ -49,11 +49,11 @@ pub(super) fn report(report: &Report, key: &PublicKey) -> String {
         text += &format!("note: the last {} records are not signed yet\n", report.unsigned);
     }
     if report.redacted > 0 {
-        text += &format!("note: {} records were redacted\n", report.redacted);
+        text += &format!("note: {} records are redacted\n", report.redacted);
     }
     let verdict = match report.is_clean() {
-        true => "the log is whole",
-        false => "the log was changed or is damaged",
+        true => "audit log verified",
+        false => "audit log has been modified or is damaged",
     };
     text += &format!(
         "{verdict}: {} records in {} segments, key {key}\n",

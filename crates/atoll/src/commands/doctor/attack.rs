@@ -20,12 +20,12 @@ use time::macros::format_description;
 
 /// Said before anything is done.
 const BEFORE: &str = "\
-Tries to leave sandboxes of this install, for about a minute. What it does to this machine:
-- it starts and ends sandboxes of its own; sandboxes and servers that run are not touched
-- for controls it starts some without a wall, and a few plain processes; only probes of Atoll run in them
-- loads end by themselves: at most 200 MiB of memory at a time in each of three sandboxes, 200 processes, 8 s of a processor
-- files and listeners that nobody may reach are made in the temporary directory and on the loopback, and removed again
-- nothing is sent over a network; what is run is written to the audit log, as always
+Runs escape probes against sandboxes of this installation, for about a minute. Effects on this host:
+- creates and terminates its own sandboxes; running sandboxes and servers are not affected
+- as controls, starts some sandboxes with a layer disabled and a few unsandboxed processes; only Atoll's probes run in them
+- resource probes are bounded: at most 200 MiB of memory in each of three sandboxes, 200 processes and 8 s of CPU time
+- creates canary files in the temporary directory and listeners on the loopback interface, and removes them afterwards
+- sends nothing over the network; every execution is recorded in the audit log
 ";
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitStatus, Failure> {
@@ -54,8 +54,8 @@ fn check_tier(name: &str) -> Result<Tier, Failure> {
     match tier {
         Tier::Jail | Tier::Container | Tier::Gvisor | Tier::Microvm => Ok(tier),
         Tier::Wasm | Tier::Auto => Err(Failure::no_wall(
-            format!("tier `{tier}` cannot be attacked"),
-            "attack the tier jail, container, gvisor or microvm",
+            format!("attack probes do not support tier `{tier}`"),
+            "use --tier jail, container, gvisor or microvm",
         )),
     }
 }
@@ -70,7 +70,7 @@ fn report_file(asked: Option<&Path>) -> Result<(PathBuf, File), Failure> {
     let path = asked.map_or_else(own, Path::to_owned);
     let file = File::create_new(&path);
     let shown = path.display();
-    let file = file.map_err(|error| Failure::usage(format!("the report `{shown}` cannot be made: {error}")))?;
+    let file = file.map_err(|error| Failure::usage(format!("cannot create the report file `{shown}`: {error}")))?;
     Ok((path, file))
 }
 
@@ -119,7 +119,7 @@ async fn until_signalled(attack: impl Future<Output = Result<Report, AttackError
         done = attack => done.map_err(|error| fail(&error)),
         _ = signal => Err(Failure {
             status: ExitStatus::CodeFailed,
-            message: "interrupted: the attack was not finished, and nothing is said of the walls".to_owned(),
+            message: "interrupted: the attack did not finish, so there is no verdict".to_owned(),
             hint: None,
         }),
     }
@@ -148,7 +148,7 @@ fn step(bar: &ProgressBar, what: &str) {
     bar.set_message(what.to_owned());
     bar.inc(1);
     if bar.is_hidden() {
-        note(&format!("trying {what}\n"));
+        note(&format!("running {what}\n"));
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) fn report(home: &Path) -> TierReport {
         name: "runtime".to_owned(),
         available: true,
         required: true,
-        detail: format!("wasmtime {}, in this binary", atoll_wasm::WASMTIME),
+        detail: format!("wasmtime {}, built in", atoll_wasm::WASMTIME),
         fix: None,
     };
     let component = component(home);
@@ -18,7 +18,7 @@ pub(super) fn report(home: &Path) -> TierReport {
         tier: "wasm",
         available: true,
         layers: vec![runtime, component],
-        weaker: vec!["memory and processor time are bounded by the runtime, not by cgroups".to_owned()],
+        weaker: vec!["memory and CPU time are limited by the runtime, not by cgroups".to_owned()],
         fix: None,
     }
 }
@@ -26,10 +26,13 @@ pub(super) fn report(home: &Path) -> TierReport {
 #[cfg(feature = "wasm")]
 fn component(home: &Path) -> LayerReport {
     let (available, detail) = match atoll_wasm::component::open(home) {
-        Ok(checked) => (true, format!("Python is built, and checked: sha256:{}", checked.digest)),
+        Ok(checked) => (
+            true,
+            format!("Python component built and verified: sha256:{}", checked.digest),
+        ),
         Err(error) => (false, error.to_string()),
     };
-    let build = "the first run builds it, which takes half a minute: `atoll run --tier wasm -c 1`";
+    let build = "run `atoll run --tier wasm -c 1`; the first run builds it in about 30 s";
     LayerReport {
         name: "component".to_owned(),
         available,
@@ -46,6 +49,6 @@ pub(super) fn report(_: &Path) -> TierReport {
         available: false,
         layers: Vec::new(),
         weaker: Vec::new(),
-        fix: Some("this Atoll was built without it: build it with the cargo feature `wasm`".to_owned()),
+        fix: Some("this binary was built without the wasm tier; rebuild it with the cargo feature `wasm`".to_owned()),
     }
 }

@@ -40,10 +40,10 @@ pub(super) fn save(results: &[RichResult], out: &mut OutDir) -> Charts {
         match out.save(Path::new(&name), &bytes) {
             Ok(path) => charts.saved.push(path),
             Err(error) => {
-                let why = format!("it cannot be saved: {error}");
+                let why = error.to_string();
                 charts
                     .problem
-                    .get_or_insert(format!("chart `{name}` cannot be saved: {error}"));
+                    .get_or_insert(format!("cannot save chart `{name}`: {error}"));
                 charts.skipped.push((name, why));
             }
         }

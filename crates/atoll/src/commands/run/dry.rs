@@ -23,8 +23,9 @@ pub(super) struct Held {
 const PREFIX: &str = "dry-run-";
 
 /// Why a file of a dry run is where it is.
-const HELD: &str = "it is held: a dry run saves nothing before somebody says so on a terminal";
-const NOBODY: &str = "note: nobody can be asked here; on a terminal you can, and without `--dry-run` files are saved\n";
+const HELD: &str = "held: a dry run saves files only after confirmation on a terminal";
+const NOBODY: &str =
+    "note: files were not saved: confirmation requires a terminal; run without `--dry-run` to save them\n";
 
 pub(super) fn held(request: &Request, home: &Path) -> Result<Option<Held>, Failure> {
     if !request.dry_run {
@@ -71,7 +72,7 @@ impl Held {
 async fn yes(interrupt: &Notify) -> bool {
     let (tell, told) = tokio::sync::oneshot::channel();
     // It reads until somebody answers, and may stay behind.
-    std::thread::spawn(move || tell.send(gate::yes("save them?")).ok());
+    std::thread::spawn(move || tell.send(gate::yes("save these files?")).ok());
     tokio::select! {
         answer = told => answer.unwrap_or(false),
         () = interrupt.notified() => false,
@@ -137,7 +138,7 @@ fn release(execution: &mut Execution, files: &mut SavedFiles, mut out: Option<&m
                 files.saved.push(place);
             }
             Err(error) => {
-                let why = format!("output file `{name}` cannot be saved: {error}");
+                let why = format!("cannot save output file `{name}`: {error}");
                 files.problem.get_or_insert(why);
             }
         }

@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(said("processes: 5", more), "ask for more with `--profile data`");
         let more = "ask for more with `limits.cpu_time_ms`";
         assert_eq!(said("cpu_limit: 30 s", more), "ask for more with `--cpu-time`");
-        assert_eq!(said("net: none", "give it in `inputs`"), "give it with `--in`");
+        assert_eq!(said("net: none", "pass it in `inputs`"), "pass it with `--in`");
         assert_eq!(said("new: 1", "`limits.new`"), "`limits.new`");
     }
 }

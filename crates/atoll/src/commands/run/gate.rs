@@ -61,7 +61,7 @@ fn is_answered_with_yes(judged: &Judged, json: bool) -> bool {
     if json && can_be_asked() {
         tell(&judged.findings);
     }
-    yes("run it all the same?")
+    yes("run it anyway?")
 }
 
 /// Only where somebody can read the question and type the answer.

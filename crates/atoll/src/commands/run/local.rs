@@ -172,7 +172,7 @@ async fn start(ground: &Ground, tier: Tier, request: &Request) -> Result<Engine,
 #[cfg(feature = "wasm")]
 fn prepare_wasm(ground: &Ground) -> Result<(), Fault> {
     use atoll_engine::template::Progress;
-    let bar = crate::bar::Bar::new("Python for the tier wasm".to_owned(), ground.store.stop());
+    let bar = crate::bar::Bar::new("Python for tier wasm".to_owned(), ground.store.stop());
     let mut done = 0;
     let mut tell = |step: &str| {
         bar.step(step, done, atoll_wasm::component::STEPS);
@@ -206,8 +206,10 @@ async fn told_if_slow<T>(tier: Tier, made: impl Future<Output = T>) -> T {
     }
     if std::io::stderr().is_terminal() {
         let what = match tier {
-            Tier::Microvm => "a guest is booted, once for each template and size of memory: about a minute in software",
-            _ => "the sandbox is being made",
+            Tier::Microvm => {
+                "booting a guest (once per template and memory size; about a minute with software emulation)"
+            }
+            _ => "creating the sandbox",
         };
         anstream::eprintln!("{tier}: {what}");
     }

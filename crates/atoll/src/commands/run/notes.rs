@@ -28,7 +28,7 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
     if !named.is_empty() {
         let named = named.join(" and ");
         text.push_str(&format!(
-            "note: {named} was cut at its limit; `--profile data` has more room, a file has most\n"
+            "note: {named} truncated at the output limit; use `--profile data`, or write the result to a file in /data/output\n"
         ));
     }
     text.push_str(&guarded(&execution.results));
@@ -39,7 +39,7 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
         text.push_str(&format!("not saved: {}: {}\n", on_one_line(path), on_one_line(why)));
     }
     if files.unseen > 0 {
-        text.push_str(&format!("note: {} more files did not come back\n", files.unseen));
+        text.push_str(&format!("note: {} more files were not saved\n", files.unseen));
     }
     text.push_str(&left_behind(&files.elsewhere));
     text
@@ -57,13 +57,13 @@ fn guarded(results: &[RichResult]) -> String {
     let mut text = match cleaned.is_empty() {
         true => String::new(),
         false => format!(
-            "note: what can act in a viewer was taken out of {}; `--raw-results` keeps it\n",
+            "note: removed active content from {}; use `--raw-results` to keep it\n",
             cleaned.join(", ")
         ),
     };
     for one in results.iter().flat_map(|one| &one.left_out) {
         text.push_str(&format!(
-            "left out: {}: {}\n",
+            "omitted: {}: {}\n",
             on_one_line(&one.form),
             on_one_line(&one.why)
         ));
@@ -82,7 +82,7 @@ fn left_behind(files: &[String]) -> String {
         count => format!("{count} files in the working directory were"),
     };
     format!(
-        "note: {count} not kept ({}{more}); what is written to /data/output comes back\n",
+        "note: {count} not saved ({}{more}); write to /data/output to get files back\n",
         names.join(", ")
     )
 }

@@ -67,7 +67,7 @@ fn held(dry_run: &DryRun) -> String {
     let mut text = report(dry_run, &[]);
     if let Some(id) = dry_run.approval_id.as_deref().map(visible) {
         text.push_str(&format!(
-            "held: {id}; with a key of the scope approve: atoll approvals approve {id}; then: atoll approvals fetch {id}\n"
+            "held: {id}; to get the files, run `atoll approvals approve {id}` with a key of scope approve, then `atoll approvals fetch {id}`\n"
         ));
     }
     text
@@ -97,7 +97,7 @@ fn form(request: &Request) -> Result<Form, Failure> {
     form.text("code", &request.code);
     for input in &request.inputs {
         let added = std::fs::File::open(&input.path).and_then(|file| form.file(&input.name, file));
-        added.map_err(|error| Failure::usage(format!("input cannot be read: `{}`: {error}", input.path.display())))?;
+        added.map_err(|error| Failure::usage(format!("cannot read input `{}`: {error}", input.path.display())))?;
     }
     form.end();
     Ok(form)
@@ -114,7 +114,7 @@ fn policy(policy: &Policy) -> Value {
 fn interrupted() -> Failure {
     Failure {
         status: ExitStatus::CodeFailed,
-        message: "interrupted before the code began".to_owned(),
+        message: "interrupted before the code started".to_owned(),
         hint: None,
     }
 }
@@ -135,7 +135,7 @@ impl Run<'_> {
                     Some(event) => if let Some(execution) = self.take(event)? {
                         return Ok(execution);
                     },
-                    None => return Err(Failure::ours_in_words("the server broke off before the end")),
+                    None => return Err(Failure::ours_in_words("the server closed the connection before the execution finished")),
                 },
                 () = interrupt.notified() => match &self.execution {
                     None => return Err(interrupted()),
@@ -162,7 +162,7 @@ impl Run<'_> {
                 let data: Value = event.read()?;
                 let id = visible(data["approval_id"].as_str().unwrap_or_default());
                 note(&format!(
-                    "waiting for an approval: {id}; with a key of the scope approve: atoll approvals approve {id}\n"
+                    "waiting for approval: {id}; to approve, run `atoll approvals approve {id}` with a key of scope approve\n"
                 ));
             }
             "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
@@ -224,18 +224,15 @@ impl Saving {
     /// Names come from a sandbox: nothing is written outside of the directory.
     fn begin(&mut self, path: &str) -> Result<Target, String> {
         let name = safe_path(path.strip_prefix("/data/output/").unwrap_or(path));
-        let name = name.ok_or_else(|| "its name cannot be used here".to_owned())?;
-        let out = self
-            .out
-            .as_mut()
-            .ok_or_else(|| "there is no directory for it".to_owned())?;
+        let name = name.ok_or_else(|| "the name is not a valid relative path".to_owned())?;
+        let out = self.out.as_mut().ok_or_else(|| "no output directory".to_owned())?;
         out.begin(&name).map_err(|error| error.to_string())
     }
 
     fn end(&mut self, path: &str, open: Result<Target, String>) {
         let done = open.and_then(|target| match &mut self.out {
             Some(out) => out.finish(&target).map_err(|error| error.to_string()),
-            None => Err("there is no directory for it".to_owned()),
+            None => Err("no output directory".to_owned()),
         });
         match done {
             Ok(place) => drop(self.saved.insert(path.to_owned(), place)),
@@ -263,8 +260,8 @@ impl Saving {
                 let name = short(&file.path);
                 files
                     .problem
-                    .get_or_insert(format!("output file `{name}` cannot be saved: {why}"));
-                files.skipped.push((name, format!("it cannot be saved: {why}")));
+                    .get_or_insert(format!("cannot save output file `{name}`: {why}"));
+                files.skipped.push((name, why.to_string()));
             }
         }
         (execution, files, self.out)

@@ -49,7 +49,7 @@ impl Request {
         let language = code::language(args.lang.as_deref(), args.file.as_deref())?;
         if language == Language::R {
             return Err(Failure::usage(format!(
-                "language is planned, not there yet: `{language}`; use python, javascript, typescript or bash"
+                "language `{language}` is not supported yet; use python, javascript, typescript or bash"
             )));
         }
         let tier = args.tier.as_deref().map(word::<Tier>).transpose()?;
@@ -71,7 +71,9 @@ impl Request {
         }
         let code = code::read(args.code.as_deref(), args.file.as_deref())?;
         if language == Language::Bash && code.contains('\0') {
-            return Err(Failure::usage("code has a NUL character, which a shell cannot read"));
+            return Err(Failure::usage(
+                "code contains a NUL character, which bash does not support",
+            ));
         }
         let policy = args.policy.as_deref().map(policy::open).transpose()?.map(Arc::new);
         // Last, because it makes the directory.
@@ -111,7 +113,7 @@ impl Request {
 
 /// Flags of the contract whose machinery comes later say so; they never do less than they promise.
 fn refuse_planned(args: &RunArgs) -> Result<(), Failure> {
-    let planned = |what: &str| Err(Failure::usage(format!("{what} is planned, not there yet")));
+    let planned = |what: &str| Err(Failure::usage(format!("{what} is not supported yet")));
     match args {
         RunArgs { net, .. } if net != "none" => planned("network access (`--net` other than `none`)"),
         _ => Ok(()),
@@ -151,7 +153,7 @@ fn input(text: &OsStr) -> Result<Input, Failure> {
         None => Input::new(whole.to_owned(), None),
         Some(at) => {
             let (path, name) = (&text.as_bytes()[..at], &text.as_bytes()[at + 1..]);
-            let name = std::str::from_utf8(name).map_err(|_| Failure::usage("input name is not UTF-8"))?;
+            let name = std::str::from_utf8(name).map_err(|_| Failure::usage("input name is not valid UTF-8"))?;
             Input::new(PathBuf::from(OsStr::from_bytes(path)), Some(name))
         }
     };
@@ -161,6 +163,6 @@ fn input(text: &OsStr) -> Result<Input, Failure> {
 fn variable(pair: &str) -> Result<(String, String), Failure> {
     match pair.split_once('=') {
         Some((name, value)) if !name.is_empty() && !pair.contains('\0') => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Failure::usage(format!("`--env` takes NAME=VALUE, not {pair:?}"))),
+        _ => Err(Failure::usage(format!("invalid `--env` {pair:?}: expected NAME=VALUE"))),
     }
 }

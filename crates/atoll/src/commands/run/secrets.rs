@@ -14,7 +14,7 @@ pub(super) fn read(args: &[String]) -> Result<Secrets, Failure> {
     let one = |(at, arg): (usize, &String)| one(arg).map_err(|why| wrong(at + 1, &why));
     let values: BTreeMap<String, String> = numbered.map(one).collect::<Result<_, _>>()?;
     if values.len() < args.len() {
-        return Err(Failure::usage("`--secret` gives one name twice"));
+        return Err(Failure::usage("duplicate name in `--secret`"));
     }
     Secrets::new(values).map_err(|error| Failure::bad(&error))
 }
@@ -30,7 +30,8 @@ fn one(arg: &str) -> Result<(String, String), String> {
         None if name == arg => of_variable(name)?,
         None => {
             return Err(
-                "it takes NAME or NAME=@FILE; a value on the command line can be read by everybody here".to_owned(),
+                "expected NAME or NAME=@FILE; a value on the command line would be visible to every user on this host"
+                    .to_owned(),
             );
         }
     };
@@ -38,16 +39,18 @@ fn one(arg: &str) -> Result<(String, String), String> {
 }
 
 fn of_variable(name: &str) -> Result<String, String> {
-    let value = std::env::var_os(name).ok_or("there is no environment variable of this name")?;
-    value.into_string().map_err(|_| "the value is no UTF-8".to_owned())
+    let value = std::env::var_os(name).ok_or("environment variable is not set")?;
+    value
+        .into_string()
+        .map_err(|_| "the value is not valid UTF-8".to_owned())
 }
 
 /// Without the line break that editors and `echo` leave at the end.
 fn of_file(path: &str) -> Result<String, String> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
-    read.map_err(|error| format!("the file cannot be read: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| "the file is no UTF-8".to_owned())?;
+    read.map_err(|error| format!("cannot read the file: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| "the file is not valid UTF-8".to_owned())?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

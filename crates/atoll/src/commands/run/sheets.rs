@@ -20,7 +20,7 @@ pub(super) fn make_safe(execution: &mut Execution, files: &mut SavedFiles) {
         };
         let Err(error) = rewrite(&place) else { continue };
         let name = file.path.trim_start_matches("/data/output/").to_owned();
-        let why = format!("it cannot be made safe for a spreadsheet: {error}");
+        let why = format!("cannot make it safe for spreadsheets: {error}");
         if error.kind() != ErrorKind::InvalidData {
             files.problem.get_or_insert(format!("output file `{name}`: {why}"));
         }
@@ -41,10 +41,7 @@ fn rewrite(path: &Path) -> std::io::Result<()> {
     let mut is_first = true;
     while (&from).take(PIECE as u64).read_to_end(&mut piece)? > 0 {
         if std::mem::take(&mut is_first) && !is_text(piece.get(..BEGINNING).unwrap_or(&piece)) {
-            return Err(Error::new(
-                ErrorKind::InvalidData,
-                "it is not text in UTF-8 or the like",
-            ));
+            return Err(Error::new(ErrorKind::InvalidData, "not text in a supported encoding"));
         }
         out.write_all(&sheet.pass(&piece))?;
         piece.clear();

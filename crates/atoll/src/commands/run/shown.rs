@@ -20,7 +20,7 @@ fn one(result: &RichResult) -> String {
         None => {
             let forms: Vec<&str> = result.data.names().collect();
             let forms = visible(&forms.join(", ")).replace('\n', "\\n");
-            format!("{what}: no text; `--json` has it as {forms}\n")
+            format!("{what}: no text form; use `--json` to get {forms}\n")
         }
         Some(line) if !line.contains('\n') => format!("{what}: {}\n", visible(line)),
         Some(lines) => format!("{what}:\n  {}\n", set_in(&visible(lines))),
@@ -81,7 +81,7 @@ mod tests {
         ];
         assert_eq!(
             of(&results),
-            "shown:\n     a\n  0  1\nshown: # hi\nshown: no text; `--json` has it as application/json\nresult: 42\n"
+            "shown:\n     a\n  0  1\nshown: # hi\nshown: no text form; use `--json` to get application/json\nresult: 42\n"
         );
         let saved: Vec<_> = results
             .iter()

@@ -84,7 +84,7 @@ impl Choosing {
     /// Where the code goes if this host turns out not to have what the chosen tier needs.
     pub(super) fn instead(&self, chosen: &Chosen, why: &str) -> Option<Chosen> {
         let next = chosen.next.map(|_| Chosen {
-            reason: format!("{} cannot be built here: {why}", chosen.tier),
+            reason: format!("{} is not available on this host: {why}", chosen.tier),
             ..moved(chosen)
         });
         next.or_else(|| self.instead_of_jail(chosen, why))
@@ -120,8 +120,8 @@ pub(super) fn moved(from: &Chosen) -> Chosen {
 }
 
 fn needs_of(request: &Request) -> Needs {
-    let own = request.template.is_some().then_some("it names a template");
-    match own.or(request.dry_run.then_some("it is a dry run")) {
+    let own = request.template.is_some().then_some("the request specifies a template");
+    match own.or(request.dry_run.then_some("the request is a dry run")) {
         Some(why) => Needs::More(why.to_owned()),
         None => needs(&request.code, request.language),
     }
@@ -137,11 +137,13 @@ fn refused(request: &Request, no_tier: &NoTier) -> Result<Execution, Failure> {
     let policy = request.policy.clone().unwrap_or_else(Policy::standard);
     match no_tier {
         NoTier::Missing { tier, why } => Err(Failure::no_wall(
-            format!("this host cannot build the wall `{tier}`: {why}"),
-            "`atoll doctor` shows what this machine can do",
+            format!("tier `{tier}` is not available on this host: {why}"),
+            "run `atoll doctor` to see which tiers this host supports",
         )),
         NoTier::BelowFloor { asked, .. } => {
-            let refusal = no_tier.refusal().ok_or_else(|| Failure::ours_in_words("no reason"))?;
+            let refusal = no_tier.refusal().ok_or_else(|| {
+                Failure::ours_in_words("internal error: the policy refused the tier without a reason")
+            })?;
             let id = ExecutionId::from_random(super::random());
             let found = (Vec::new(), policy.digest().to_owned());
             Ok(refusal.into_execution(id, request.language, found, nowhere(*asked)))

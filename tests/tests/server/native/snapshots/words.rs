@@ -33,7 +33,7 @@ fn what_cannot_be_saved_is_refused_and_goes_on() -> Result<()> {
     python(&server, &first, "import tempfile\nf = tempfile.TemporaryFile()\nx = 41")?;
     let answer = save(&server, &first)?;
     assert_eq!(answer.status, 409, "{}", answer.text());
-    assert!(answer.text().contains("removed"), "{}", answer.text());
+    assert!(answer.text().contains("deleted file"), "{}", answer.text());
     assert_eq!(python(&server, &first, "f.close(); print(x + 1)")?, "42\n");
     saved(&server, &first)?;
     assert_eq!(python(&server, &first, "print(x + 1)")?, "42\n");

@@ -30,19 +30,21 @@ pub(crate) async fn send_input(State(state): State<AppState>, caller: Caller, in
 }
 
 async fn feed(command: &Command, input: Option<Object<Input>>) -> Result<(), ApiError> {
-    let Object(input) = input.ok_or_else(|| invalid("there is no input"))?;
+    let Object(input) = input.ok_or_else(|| invalid("the input is missing"))?;
     let text = match (input.pty, input.stdin, command.info.spec.terminal) {
         (Some(text), _, Some(_)) | (None, Some(text), None) => text,
-        (Some(_), _, None) => return Err(invalid("this process has no terminal")),
-        (None, Some(_), Some(_)) => return Err(invalid("a terminal takes `pty` input")),
-        (None, None, _) => return Err(invalid("there is no input")),
+        (Some(_), _, None) => return Err(invalid("the process has no terminal")),
+        (None, Some(_), Some(_)) => return Err(invalid("a process with a terminal requires `pty` input")),
+        (None, None, _) => return Err(invalid("the input is missing")),
     };
-    let bytes = STANDARD.decode(text).map_err(|_| invalid("the input is not base64"))?;
+    let bytes = STANDARD
+        .decode(text)
+        .map_err(|_| invalid("the input is not valid base64"))?;
     match command.write(&bytes).await? {
         true => Ok(()),
         false => Err(ApiError::new(
             ErrorCode::Internal,
-            "the process reads no input: stdin is closed or not enabled",
+            "the process cannot receive input: stdin is closed or not enabled",
         )),
     }
 }
@@ -83,7 +85,7 @@ async fn take_input(state: &AppState, inside: &Inside, hold: &Hold, body: Body) 
     let mut reader = EnvelopeReader::default();
     let mut command = None;
     while let Some(piece) = pieces.next().await {
-        reader.feed(&piece.map_err(|_| invalid("the input broke off"))?);
+        reader.feed(&piece.map_err(|_| invalid("the input stream was interrupted"))?);
         hold.reach(reader.len()).await?;
         while let Some(message) = reader.next()? {
             state.sandboxes.check_day_of(inside.session.id())?;
@@ -91,7 +93,7 @@ async fn take_input(state: &AppState, inside: &Inside, hold: &Hold, body: Body) 
             match (message.start, message.data, &command) {
                 (Some(start), _, _) => command = Some(alive(&inside.session, &start.0.process.0)?),
                 (None, Some(data), Some(command)) => feed(command, data.0.input).await?,
-                (None, Some(_), None) => return Err(invalid("the first message must name the process")),
+                (None, Some(_), None) => return Err(invalid("the first message must select the process")),
                 (None, None, _) => {}
             }
         }
@@ -104,14 +106,14 @@ pub(crate) async fn close_stdin(inside: Inside, body: Bytes) -> Answer {
     let command = alive(&inside.session, &call.process.0)?;
     if command.info.spec.terminal.is_some() {
         return Err(invalid(
-            "a terminal's input cannot be closed; send it the end-of-file character",
+            "the input of a terminal cannot be closed; send the end-of-file character instead",
         ));
     }
     match command.close_stdin().await {
         true => Ok(Json(json!({}))),
         false => Err(ApiError::new(
             ErrorCode::Conflict,
-            "stdin is not enabled or closed already",
+            "stdin is not enabled or is already closed",
         )),
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A question of a policy: what is to run, who asks, what was answered.
+/// An approval request: what is to run, which key requested it, and the decision.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalView {
     #[schema(example = "apr_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
@@ -22,7 +22,7 @@ pub struct ApprovalView {
     pub status: String,
     #[schema(format = DateTime)]
     pub created: String,
-    /// When it is denied if nobody answers
+    /// When the request expires if no decision is made
     #[schema(format = DateTime)]
     pub expires: String,
     pub tenant: String,
@@ -30,10 +30,10 @@ pub struct ApprovalView {
     pub sandbox_id: String,
     /// `null` for a command
     pub execution_id: Option<String>,
-    /// `code`: may it run? `outputs`: may the files of a dry run go out?
+    /// `code`: approval to run code. `outputs`: approval to release the files of a dry run
     #[schema(example = "code")]
     pub kind: String,
-    /// What the dry run would have done; `null` for `code`, and in lists
+    /// Effects of the dry run; `null` for `code` and in lists
     pub dry_run: Option<ExecutionDryRun>,
     pub language: String,
     /// `null` in lists
@@ -41,13 +41,13 @@ pub struct ApprovalView {
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub code_sha256: String,
     pub findings: Vec<ExecutionFinding>,
-    /// Rules that the policy asks about: what an approval covers
+    /// Rules that require approval; an approval covers these
     pub rules: Vec<String>,
     pub inputs: Vec<ApprovalInputView>,
-    /// Variables that the code is given; secrets are not among them
+    /// Environment variables of the code, without secrets
     pub env: BTreeMap<String, String>,
     pub limits: Option<LimitsAnswer>,
-    /// `none`: sandboxes have no network
+    /// Always `none`: sandboxes have no network access
     #[schema(example = "none")]
     pub network: String,
     pub policy: PolicyName,
@@ -63,43 +63,43 @@ pub struct ApprovalAsker {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalInputView {
     pub name: String,
-    /// `null` if it is not known
+    /// `null` if unknown
     pub sha256: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalAnswerView {
-    /// The id of a key
+    /// ID of the approver's key
     pub by: String,
-    /// How far an approval goes: `once`, `session` or `digest`
+    /// Scope of the approval: `once`, `session` or `digest`; `null` if denied
     pub scope: Option<String>,
     pub reason: Option<String>,
     #[schema(format = DateTime)]
     pub at: String,
 }
 
-/// Newest first.
+/// One page of approvals, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalList {
     pub approvals: Vec<ApprovalView>,
-    /// For the next page, as `after`; `null` if this is the last
+    /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
 }
 
-/// Yes.
+/// An approval with its scope.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveRequest {
-    /// `once`: this execution. `session`: what these rules are about, in this sandbox. `digest`: this code, in this tenant
+    /// `once`: this execution. `session`: the same rules in this sandbox. `digest`: the same code in this tenant
     #[schema(value_type = String, example = "once")]
     pub scope: ApprovalScope,
 }
 
-/// No.
+/// A denial.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DenyRequest {
-    /// What who asks is told
+    /// Reason that is returned to the caller
     #[schema(max_length = 1000)]
     pub reason: Option<String>,
 }

@@ -9,19 +9,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// An input file, shown read-only as `/data/input/<name>`.
+/// An input file, available read-only as `/data/input/<name>`.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputContent {
-    /// A plain file name
+    /// File name without directories
     #[schema(min_length = 1, max_length = 255, example = "sales.csv")]
     pub name: String,
-    /// Its bytes in base64
+    /// Content in base64
     #[schema(format = Byte, example = "YSxiCjEsMgo=")]
     pub content: String,
 }
 
-/// Whether the answer has the bytes of output files, or what is known of them only.
+/// Whether the response contains the content of output files, or only their path, size and digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputFiles {
@@ -30,137 +30,138 @@ pub enum OutputFiles {
     Facts,
 }
 
-/// One call: a sandbox is made, the code runs, files are collected, the sandbox ends.
+/// A one-shot run: creates a sandbox, runs the code, collects output files and ends the sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunRequest {
-    /// Needed, here or as a part of its own
+    /// Code to run. Required, here or as the form part `code`
     #[schema(example = "print(6 * 7)")]
     pub code: Option<String>,
-    /// `python`, `javascript`, `bash` or `r`; `python` if absent
+    /// `python`, `javascript`, `typescript` or `bash` [default: `python`]
     pub language: Option<String>,
-    /// `auto` or `jail`; `auto` if absent
+    /// Isolation tier: `auto`, `wasm`, `jail`, `container`, `gvisor` or `microvm` [default: `jail`]
     pub tier: Option<String>,
-    /// The server's own if absent
+    /// Template name [default: set by the server]
     pub template: Option<String>,
-    /// `small` or `data`; the server's own if absent
+    /// Limits profile: `small` or `data` [default: set by the server]
     pub profile: Option<String>,
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
     pub env: BTreeMap<String, String>,
-    /// Variables as well, at least 8 characters each, which are redacted in all that comes back
+    /// Secret environment variables; values of at least 8 characters, redacted from everything that is returned
     #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
     pub secrets: SecretValues,
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
     pub output_files: OutputFiles,
-    /// Results as the code made them, not cleaned for a viewer
+    /// Return results exactly as the code produced them, without sanitizing them
     pub raw_results: bool,
-    /// A policy that holds besides the tenant's own
+    /// Policy that applies in addition to the tenant's policy
     #[schema(value_type = Option<PolicyRequest>)]
     pub policy: Option<Value>,
 }
 
-/// The same as a form. Files are as they are, not in base64.
+/// The run request as a multipart form. Files are sent as binary parts instead of base64.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct RunForm {
-    /// The request as JSON
+    /// Request as JSON
     #[schema(value_type = Option<RunRequest>)]
     pub request: Option<String>,
-    /// The code, if it is not in the request
+    /// Code to run, if it is not in `request`
     pub code: Option<String>,
-    /// Input files, each with its name
+    /// Input files; each part needs a file name
     #[schema(value_type = Vec<String>, format = Binary)]
     pub file: Vec<Vec<u8>>,
 }
 
-/// A sandbox with input files as they are.
+/// The sandbox request as a multipart form, with input files as binary parts.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SandboxForm {
-    /// The request as JSON
+    /// Request as JSON
     #[schema(value_type = Option<SandboxRequest>)]
     pub request: Option<String>,
-    /// Input files, each with its name
+    /// Input files; each part needs a file name
     #[schema(value_type = Vec<String>, format = Binary)]
     pub file: Vec<Vec<u8>>,
 }
 
-/// A sandbox that lives on.
+/// A persistent sandbox to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxRequest {
-    /// It goes on from this snapshot: with its tier, template and limits, which cannot be named besides
+    /// Snapshot to start from. Its tier, template and limits apply; `tier`, `template`, `profile`, `limits` and `inputs` must
+    /// be absent
     pub snapshot: Option<String>,
-    /// `auto` or `jail`; `auto` if absent
+    /// Isolation tier: `auto`, `wasm`, `jail`, `container`, `gvisor` or `microvm` [default: `jail`]
     pub tier: Option<String>,
-    /// The server's own if absent
+    /// Template name [default: set by the server]
     pub template: Option<String>,
-    /// `small` or `data`; the server's own if absent
+    /// Limits profile: `small` or `data` [default: set by the server]
     pub profile: Option<String>,
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
     pub env: BTreeMap<String, String>,
-    /// Variables as well, at least 8 characters each, which are redacted in all that comes back
+    /// Secret environment variables; values of at least 8 characters, redacted from everything that is returned
     #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
     pub secrets: SecretValues,
     pub metadata: BTreeMap<String, String>,
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
-    /// It ends so long after its last use
+    /// Idle timeout: time since the last use after which the sandbox ends [default: set by the server]
     #[schema(minimum = 1000)]
     pub idle_ms: Option<u64>,
-    /// It ends so long after its start in any case
+    /// Maximum lifetime of the sandbox [default: set by the server]
     #[schema(minimum = 1000)]
     pub lifetime_ms: Option<u64>,
-    /// It ends after so many executions
+    /// Number of executions after which the sandbox ends
     #[schema(minimum = 1)]
     pub max_executions: Option<u64>,
-    /// When its idle time is over it is paused instead
+    /// Pause the sandbox instead of ending it when the idle timeout expires
     pub pause_when_idle: bool,
-    /// A policy that holds besides the tenant's own
+    /// Policy that applies in addition to the tenant's policy
     #[schema(value_type = Option<PolicyRequest>)]
     pub policy: Option<Value>,
 }
 
-/// Code for a sandbox that is there.
+/// Code to run in an existing sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExecuteRequest {
     #[schema(example = "x = 1")]
     pub code: Option<String>,
-    /// For the context that every sandbox has for a language; `python` if absent. Not together with `context_id`
+    /// Run in the default context of this language [default: `python`]. Cannot be combined with `context_id`
     pub language: Option<String>,
     pub context_id: Option<String>,
-    /// On top of the sandbox's own
+    /// Environment variables, in addition to those of the sandbox
     pub env: BTreeMap<String, String>,
-    /// Variables as well, at least 8 characters each, which are redacted in all that comes back, now and later
+    /// Secret environment variables; values of at least 8 characters, redacted from everything that is returned now and later
     #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
     pub secrets: SecretValues,
-    /// Times and output only: the rest is fixed when a sandbox is made
+    /// Time and output limits only; the other limits are fixed when the sandbox is created
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
-    /// Results as the code made them, not cleaned for a viewer
+    /// Return results exactly as the code produced them, without sanitizing them
     pub raw_results: bool,
-    /// A policy that holds besides the sandbox's own
+    /// Policy that applies in addition to the sandbox's policy
     #[schema(value_type = Option<PolicyRequest>)]
     pub policy: Option<Value>,
 }
 
-/// A context of its own.
+/// A context to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContextRequest {
-    /// `python` if absent
+    /// `python`, `javascript`, `typescript` or `bash` [default: `python`]
     pub language: Option<String>,
-    /// `/home/user` if absent
+    /// Working directory [default: `/home/user`]
     pub cwd: Option<String>,
 }
 
-/// More time.
+/// An extension of a deadline.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtendRequest {
-    /// A sandbox ends no sooner than so long from now; an execution gets so much more
+    /// For a sandbox: minimum time from now until it ends. For an execution: time added to its limit
     #[schema(minimum = 1000, maximum = 86_400_000, example = 600_000)]
     pub ms: u64,
 }

@@ -6,15 +6,15 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// How an execution ended and what it gave.
+/// The outcome, output and metadata of an execution.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionAnswer {
     #[schema(example = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub execution_id: String,
-    /// `null` if nothing was started
+    /// `null` if no sandbox was started
     pub sandbox_id: Option<String>,
-    /// `null` if nothing was started
+    /// `null` if no sandbox was started
     pub context_id: Option<String>,
     pub language: String,
     pub tier: String,
@@ -27,50 +27,52 @@ pub struct ExecutionAnswer {
     pub stderr: String,
     pub truncated: ExecutionTruncated,
     pub results: Vec<ExecutionResult>,
-    /// What the code raised
+    /// Exception or error that ended the code
     pub error: Option<ExecutionError>,
     pub hint: Option<ExecutionHint>,
-    /// What the code left in `/data/output`; of a run only
+    /// Files that the code wrote to `/data/output`; one-shot runs only
     pub files: Vec<ExecutionFile>,
     pub left_out: ExecutionLeftOut,
-    /// What a look at the code found before it ran
+    /// Findings of the policy check before the code ran
     pub findings: Vec<ExecutionFinding>,
     pub usage: ExecutionUsage,
     pub receipt: ExecutionReceipt,
     pub provenance: ExecutionProvenance,
-    /// `null` unless it was a dry run
+    /// `null` unless this was a dry run
     pub dry_run: Option<ExecutionDryRun>,
-    /// Why it ran in this tier; of a run only
+    /// Why the code ran in this tier; one-shot runs only
     pub tier_choice: Option<ExecutionTierChoice>,
 }
 
-/// Why code ran in its tier.
+/// How the tier was selected.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionTierChoice {
-    /// What was asked for; `null`: nothing
+    /// Requested tier; `null` if the request named none
     #[schema(example = "auto")]
     pub asked: Option<String>,
     pub reason: String,
-    /// The tier in which it ran first, and turned out to need more; nothing of that run is told
+    /// Tier of a first attempt that could not run the code; its output is discarded
     pub moved_from: Option<String>,
 }
 
-/// What a run with its effects held would have done, as the kernel saw it.
+/// Effects that a dry run would have had, as observed by the kernel.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionDryRun {
-    /// Files that would be written, against the inputs of the same names
+    /// Files that would be written, compared with the inputs of the same name
     pub changes: Vec<ExecutionChange>,
-    /// Whom the code tried to reach: names that it asked for, addresses that it connected to
+    /// Hosts that the code tried to reach: names it looked up and addresses it connected to
     pub hosts: Vec<ExecutionHost>,
-    /// Programs that it started
+    /// Programs that the code started
     pub processes: Vec<ExecutionProgram>,
+    /// Number of hosts beyond those listed
     pub more_hosts: u64,
+    /// Number of programs beyond those listed
     pub more_processes: u64,
-    /// Calls that nobody looked at any more
+    /// Number of further calls that were not recorded
     pub more: u64,
-    /// Once somebody has approved it, `/v1/approvals/{id}/files` gives the files; `null` if there are none to give
+    /// Approval that releases the files at `/v1/approvals/{id}/files`; `null` if no files are held
     pub approval_id: Option<String>,
 }
 
@@ -82,7 +84,7 @@ pub struct ExecutionChange {
     pub kind: String,
     pub size: u64,
     pub sha256: String,
-    /// In the unified form, of a new text against nothing; `null` where there is no text, or too much of it
+    /// Unified diff; a new file is compared with an empty one. `null` if the file is not text or too large
     pub diff: Option<String>,
 }
 
@@ -90,7 +92,7 @@ pub struct ExecutionChange {
 #[serde(deny_unknown_fields)]
 pub struct ExecutionHost {
     pub host: String,
-    /// `null` for a name
+    /// `null` for a name lookup
     pub port: Option<u16>,
 }
 
@@ -101,13 +103,13 @@ pub struct ExecutionProgram {
     pub args: Vec<String>,
 }
 
-/// Whose words the texts, results and files are: the code's, which nobody should trust.
+/// Origin of the output, results and files: the sandboxed code, which must not be trusted.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionProvenance {
     #[schema(example = "sandbox")]
     pub source: String,
-    /// Never true
+    /// Always `false`
     pub trusted: bool,
     pub tier: String,
     pub execution_id: String,
@@ -121,17 +123,17 @@ pub struct ExecutionTruncated {
     pub results: bool,
 }
 
-/// One value in every form that the code offered, by MIME type.
+/// One result in every format that the code provided, by MIME type.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionResult {
-    /// The value of the last line
+    /// Whether this is the value of the last expression
     pub main: bool,
     pub data: BTreeMap<String, Value>,
     pub chart: Option<Value>,
-    /// Forms out of which something was taken that could act in a viewer
+    /// Formats that were sanitized: active content was removed
     pub cleaned: Vec<String>,
-    /// Forms that are not given
+    /// Formats that were omitted
     pub left_out: Vec<ExecutionLeftOutForm>,
 }
 
@@ -152,7 +154,7 @@ pub struct ExecutionError {
     pub traceback: Vec<String>,
 }
 
-/// What was refused, by which rule, and what to do instead.
+/// What was denied, by which rule, and what to do instead.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionHint {
@@ -168,14 +170,14 @@ pub struct ExecutionFile {
     pub size: u64,
     pub sha256: String,
     pub media_type: String,
-    /// Where the command line saved it; `null` here
+    /// Path where the command line saved the file; always `null` over HTTP
     pub saved: Option<String>,
-    /// Its bytes in base64, if they were asked for and fit
+    /// Content in base64, if requested and not too large for the response
     #[schema(format = Byte)]
     pub content: Option<String>,
 }
 
-/// Output files that did not come back.
+/// Output files that were not returned.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionLeftOut {
@@ -190,16 +192,16 @@ pub struct ExecutionLeftOutFile {
     pub why: String,
 }
 
-/// A place in the code that meets a rule.
+/// A place in the code that matches a policy rule.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionFinding {
-    /// One of a closed list
+    /// Rule name, from a fixed list
     #[schema(example = "process.shell")]
     pub rule: String,
     /// `info`, `low`, `medium` or `high`
     pub severity: String,
-    /// What the policy says: `allow`, `warn`, `ask` or `deny`
+    /// Verdict of the policy: `allow`, `warn`, `ask` or `deny`
     pub verdict: String,
     pub line: u32,
     pub column: u32,
@@ -219,17 +221,17 @@ pub struct ExecutionUsage {
     pub net_out_bytes: u64,
 }
 
-/// Facts read back from the kernel about the walls that were up.
+/// Evidence of the active isolation layers, read back from the kernel.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionReceipt {
     pub tier: String,
     pub layers: BTreeMap<String, Value>,
-    /// Its digest; `null` if nothing was started
+    /// Digest of the template; `null` if no sandbox was started
     pub template: Option<String>,
-    /// The digest of the policy that the code was held against
+    /// Digest of the policy that was applied to the code
     pub policy: Option<String>,
-    /// The digest of what the policy lets it reach
+    /// Digest of the network rules of the policy
     pub egress: Option<String>,
 }
 

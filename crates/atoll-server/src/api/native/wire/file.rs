@@ -11,12 +11,12 @@ use utoipa::ToSchema;
 pub enum FileKind {
     File,
     Directory,
-    /// A link to nowhere
+    /// A dangling symbolic link
     Link,
     Other,
 }
 
-/// A file, a directory or something else. A link tells of its target.
+/// A file, directory or other entry. Symbolic links are followed.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct FileEntry {
     pub path: String,
@@ -28,16 +28,16 @@ pub struct FileEntry {
     pub group: String,
     #[schema(format = DateTime)]
     pub modified: String,
-    /// Where a link leads in the end, if it is one
+    /// Resolved target, if the entry is a symbolic link
     pub link_target: Option<String>,
     pub metadata: BTreeMap<String, String>,
 }
 
-/// One page, in lexical order.
+/// One page of entries, in lexical order.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct FileList {
     pub entries: Vec<FileEntry>,
-    /// For the next page, as `after`; `null` if this is the last
+    /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use atoll_core::service::Scope;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whether the server works.
+/// Health or readiness of the server.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// `ok`, `ready`, `starting`, `draining` or `failed`
@@ -13,18 +13,18 @@ pub struct Health {
     pub status: String,
 }
 
-/// What a new key is to be.
+/// A key to create.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewKeyRequest {
-    /// For people: 1 to 100 printable characters
+    /// Display name: 1 to 100 printable characters
     #[schema(min_length = 1, max_length = 100, example = "notebook server")]
     pub name: String,
-    /// Who owns what the key makes; `default` if absent
+    /// Tenant that owns everything the key creates [default: `default`]
     #[serde(default)]
     #[schema(pattern = "^[a-z0-9][a-z0-9_-]{0,62}$", example = "team-1")]
     pub tenant: Option<String>,
-    /// `run` and `read` if absent
+    /// Scopes of the key [default: `run` and `read`]
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, example = json!(["run", "read"]))]
     pub scopes: Option<Vec<Scope>>,
@@ -33,7 +33,7 @@ pub struct NewKeyRequest {
     pub quotas: Option<Object<KeyQuotas>>,
 }
 
-/// What one key may use; `null` is the server's setting.
+/// Quotas of a key; `null` means the default of the server.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyQuotas {
@@ -59,10 +59,10 @@ pub struct Key {
     pub quotas: KeyQuotas,
     #[schema(format = DateTime)]
     pub created: String,
-    /// Since when it is not valid any more
+    /// When the key was revoked
     #[schema(format = DateTime)]
     pub revoked: Option<String>,
-    /// Exact to about half a minute
+    /// Last use, accurate to about 30 seconds
     #[schema(format = DateTime)]
     pub last_used: Option<String>,
 }
@@ -72,7 +72,7 @@ pub struct KeyList {
     pub keys: Vec<Key>,
 }
 
-/// A new key with its secret, which is shown this once.
+/// A new key with its secret, which is shown only once.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct CreatedKey {
     #[serde(flatten)]

@@ -6,29 +6,31 @@ use atoll_core::{Limits, ProfileName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Limits in place of the profile's. A value out of range is refused with the range.
+/// Limits that override those of the profile. A value out of range is rejected with the allowed range.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsRequest {
     #[schema(minimum = 67_108_864, example = 1_073_741_824)]
     pub memory_bytes: Option<u64>,
-    /// Processors in thousandths: 1500 is one and a half
+    /// CPUs in thousandths; 1500 is one and a half CPUs
     #[schema(minimum = 100)]
     pub cpu_milli: Option<u64>,
-    /// Wall-clock time of one execution
+    /// Wall-clock time limit of one execution
     #[schema(minimum = 100, example = 30_000)]
     pub wall_ms: Option<u64>,
-    /// Processor time of one execution
+    /// CPU time limit of one execution
     #[schema(minimum = 100)]
     pub cpu_time_ms: Option<u64>,
+    /// Size of the scratch disk
     #[schema(minimum = 1_048_576)]
     pub scratch_bytes: Option<u64>,
-    /// Processes and threads
+    /// Maximum number of processes and threads
     #[schema(minimum = 8)]
     pub processes: Option<u64>,
-    /// Standard output of one execution, and as much standard error
+    /// Maximum size of stdout, and separately of stderr, of one execution
     #[schema(minimum = 1024)]
     pub text_output_bytes: Option<u64>,
+    /// Maximum size of the rich results of one execution
     #[schema(minimum = 1024)]
     pub rich_output_bytes: Option<u64>,
 }
@@ -91,10 +93,10 @@ where
     let Some(asked) = asked else { return Ok(()) };
     let asked = T::try_from(asked)?;
     if let Some(most) = most.filter(|most| asked > *most) {
-        return Err(
-            ApiError::invalid(format!("more than this server gives: asked {asked}, at most {most}"))
-                .hint("the operator raises it with the setting max_profile"),
-        );
+        return Err(ApiError::invalid(format!(
+            "limit too high: requested {asked}, this server allows at most {most}"
+        ))
+        .hint("the operator can raise the maximum with the setting max_profile"));
     }
     *place = asked;
     Ok(())

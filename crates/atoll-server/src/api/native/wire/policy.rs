@@ -6,22 +6,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// The name of a policy that the server has, or one of the request's own. It can tighten what holds, and not loosen it.
+/// The name of a policy on the server, or an inline policy. It can only tighten the policy in effect, never loosen it.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum PolicyRequest {
     #[schema(example = "guarded")]
     Name(String),
-    /// The words of a policy file as JSON; it inherits shipped policies only
+    /// The content of a policy file as JSON; it can inherit only from built-in policies
     Own(BTreeMap<String, Value>),
 }
 
-/// Which policy it is.
+/// The name and digest of a policy.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PolicyName {
     #[schema(example = "guarded")]
     pub name: String,
-    /// Of all that it decides
+    /// Digest of all rules of the policy
     #[schema(example = "sha256:…")]
     pub digest: String,
 }
@@ -36,16 +36,16 @@ pub struct PolicyAnswer {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PolicyList {
     pub policies: Vec<PolicyAnswer>,
-    /// The one that the key's tenant has
+    /// Policy of the caller's tenant
     pub own: String,
 }
 
-/// What a policy says about each rule.
+/// A policy with its verdict for each rule.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PolicyDetail {
     #[serde(flatten)]
     pub policy: PolicyAnswer,
-    /// In the words of a policy file
+    /// The `code` section, as in a policy file
     #[schema(value_type = Object)]
     pub code: Value,
 }

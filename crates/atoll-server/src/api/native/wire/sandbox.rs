@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// A sandbox, live or ended within the last 24 hours.
+/// A live sandbox, or one that ended within the last 24 hours.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SandboxAnswer {
     #[schema(example = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa")]
@@ -20,37 +20,37 @@ pub struct SandboxAnswer {
     pub tier: String,
     /// `running`, `paused` or `ended`
     pub state: String,
-    /// Where the memory of a paused one is: `memory` or `disk`
+    /// Where the state of a paused sandbox is held: `memory` or `disk`
     pub paused_to: Option<String>,
-    /// Why it could not be resumed when that was last tried
+    /// Why the last attempt to resume the sandbox failed
     pub problem: Option<String>,
     #[schema(format = DateTime)]
     pub created: String,
-    /// When it will end if nothing happens
+    /// When the sandbox ends unless it is used or extended
     #[schema(format = DateTime)]
     pub ends_at: Option<String>,
     #[schema(format = DateTime)]
     pub ended: Option<String>,
-    /// Why it ended
+    /// Why the sandbox ended
     #[schema(example = "expired_idle")]
     pub reason: Option<String>,
     pub metadata: BTreeMap<String, String>,
-    /// How many there were
+    /// Number of executions so far
     pub executions: u64,
-    /// Ids of executions that have not ended
+    /// IDs of running executions
     pub running: Vec<String>,
     pub max_executions: Option<u64>,
-    /// `null` of one that has ended
+    /// `null` if the sandbox has ended
     pub limits: Option<LimitsAnswer>,
-    /// What its code is held against; `null` of one that has ended
+    /// Policy applied to its code; `null` if the sandbox has ended
     pub policy: Option<PolicyName>,
 }
 
-/// One page, newest first.
+/// One page of sandboxes, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SandboxList {
     pub sandboxes: Vec<SandboxAnswer>,
-    /// For the next page, as `after`; `null` if this is the last
+    /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
 }
 

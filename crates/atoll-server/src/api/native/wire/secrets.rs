@@ -13,7 +13,7 @@ impl<'de> Deserialize<'de> for SecretValues {
         // The reader's own words would show what it did not expect.
         let read = BTreeMap::deserialize(deserializer);
         read.map(Self)
-            .map_err(|_| D::Error::custom("`secrets` must be an object of texts by their names"))
+            .map_err(|_| D::Error::custom("`secrets` must be an object with string values"))
     }
 }
 

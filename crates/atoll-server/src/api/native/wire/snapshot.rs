@@ -7,51 +7,51 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, UNIX_EPOCH};
 use utoipa::ToSchema;
 
-/// A sandbox is to be saved.
+/// A snapshot to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SnapshotRequest {
-    /// For people; it need not be unique
+    /// Display name; need not be unique
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
 }
 
-/// A saved sandbox.
+/// The saved state of a sandbox.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SnapshotAnswer {
     #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
     pub name: Option<String>,
-    /// Of which it was made
+    /// Sandbox that the snapshot was taken from
     pub sandbox_id: String,
     pub template: String,
     pub tier: String,
     #[schema(format = DateTime)]
     pub created: String,
-    /// On disk
+    /// Size on disk
     pub bytes: u64,
 }
 
-/// The newest first.
+/// Snapshots, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SnapshotList {
     pub snapshots: Vec<SnapshotAnswer>,
 }
 
-/// A sandbox is to go back.
+/// A rollback to a snapshot.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
-    /// The id of a snapshot of this sandbox
+    /// ID of a snapshot of this sandbox
     #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub snapshot: String,
 }
 
-/// New sandboxes like one that is there.
+/// Forks of a sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForkRequest {
-    /// 1 if absent
+    /// Number of forks [default: 1]
     #[schema(minimum = 1, maximum = 20)]
     pub count: Option<u64>,
 }

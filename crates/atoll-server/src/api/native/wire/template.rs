@@ -4,7 +4,7 @@ use atoll_engine::template::{TemplateDetails, TemplateInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A template. What only a built one has is `null` before that.
+/// A template. Fields that depend on the build are `null` until it is built.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct TemplateAnswer {
     pub name: String,
@@ -12,7 +12,7 @@ pub struct TemplateAnswer {
     pub built: bool,
     #[schema(example = "sha256:0123")]
     pub digest: Option<String>,
-    /// The version of Python
+    /// Python version
     pub python: Option<String>,
     pub size_bytes: Option<u64>,
     #[schema(format = DateTime)]
