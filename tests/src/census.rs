@@ -1,17 +1,13 @@
-//! What exists on this machine that is Atoll's: processes, mounts, namespaces, cgroups, lock files, descriptors, ids.
+//! What exists on this host and belongs to Atoll: processes, mounts, namespaces, cgroups, lock files, descriptors, ids.
 //!
-//! [`Census`] counts what belongs to one engine, so that other engines on the machine do not matter; before and after
-//! must be equal. [`leftovers`] are things of no living engine: there must be none that were not there before.
+//! [`Census`] counts what belongs to one engine; before and after must be equal. [`Watch`] detects what the engines of one
+//! test leave behind. Neither looks at other engines, other tests or other work on the host.
 
-use crate::process::{Process, all, descendants, eventually, parent};
+use crate::process::{Process, adopt_orphans, descendants, eventually, other_threads_sleep};
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// First host id of sandboxes; nobody else on a machine uses ids above it.
-const FIRST_HOST_ID: u32 = 0x7000_0000;
 
 /// What one engine has now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +16,7 @@ pub struct Census {
     pub processes: BTreeSet<Process>,
     /// Namespaces that they are in.
     pub namespaces: BTreeSet<String>,
-    /// Mounts that each of them, and this process, sees.
+    /// Mounts that each of them, and this process, sees; of the host's only those of Atoll.
     pub mounts: BTreeMap<u32, usize>,
     /// Directories of the instance below any `atoll` control group.
     pub cgroups: BTreeSet<PathBuf>,
@@ -42,9 +38,7 @@ impl Census {
         let counted = || pids.iter().copied().chain([std::process::id()]);
         Ok(Self {
             namespaces: pids.iter().flat_map(|pid| namespaces_of(*pid)).collect(),
-            mounts: counted()
-                .map(|pid| (pid, lines_of(&format!("/proc/{pid}/mountinfo"))))
-                .collect(),
+            mounts: counted().map(|pid| (pid, mounts_of(pid))).collect(),
             cgroups: cgroups().into_iter().filter(|dir| belongs(dir, &instance)).collect(),
             run_files: run_files_of(jailer_pid, &instance),
             ids: pids.iter().filter_map(|pid| uid_of(*pid)).collect(),
@@ -53,6 +47,21 @@ impl Census {
                 .collect(),
             processes,
         })
+    }
+
+    /// Of an engine that has no work: its processes and the threads of this one sleep, and two looks agree. One that has just
+    /// ended a sandbox may still be closing descriptors.
+    pub fn settled(jailer_pid: u32) -> Result<Self> {
+        let mut last = None;
+        eventually("an engine without work", || {
+            let now = Self::of(jailer_pid).ok();
+            let now =
+                now.filter(|now| other_threads_sleep() && now.processes.iter().all(|process| process.is_asleep()));
+            let agree = now.is_some() && now == last;
+            last = now;
+            agree
+        })?;
+        last.context("no census")
     }
 
     /// Polls until the engine has again exactly what it had.
@@ -85,42 +94,80 @@ pub fn run_dir() -> PathBuf {
     }
 }
 
-/// Things of engines that do not live any more: processes without a jailer above them, control groups and files
-/// whose lock nobody holds.
-pub fn leftovers() -> BTreeSet<String> {
-    let alive = living_instances();
-    let orphans = all()
-        .into_iter()
-        .filter(|process| process.is_alive() && is_ours(*process) && !has_jailer(process.pid));
-    let mut found: BTreeSet<String> = orphans
-        .map(|process| format!("process {} {}", process.pid, process.command()))
-        .collect();
-    let dead = |dir: &PathBuf| !alive.iter().any(|name| belongs(dir, name));
-    found.extend(
-        cgroups()
-            .into_iter()
-            .filter(dead)
-            .map(|dir| format!("cgroup {}", dir.display())),
-    );
-    let locked = locked_inodes();
-    for path in files_below(&run_dir()) {
-        let held = fs::metadata(&path).map(|meta| locked.contains(&meta.ino()));
-        let of_living = alive.iter().any(|name| belongs(&path, name));
-        if matches!(held, Ok(false)) && !of_living {
-            found.insert(format!("file {}", path.display()));
-        }
-    }
-    found
+/// Detects what the engines of this test leave behind: the processes below this one, and the cgroups and files of
+/// instances that processes of its process group have started. nextest gives every test a process group of its own.
+#[derive(Debug)]
+pub struct Watch {
+    before: Owned,
 }
 
-/// Polls until nothing is left over that was not there before.
-pub fn nothing_left_since(before: &BTreeSet<String>) -> Result<()> {
-    let mut left = BTreeSet::new();
-    let clean = eventually("nothing left over", || {
-        left = leftovers().difference(before).cloned().collect();
-        left.is_empty()
-    });
-    clean.with_context(|| format!("{left:#?}"))
+/// What belongs to this test at one moment.
+#[derive(Debug)]
+struct Owned {
+    processes: BTreeSet<Process>,
+    paths: BTreeSet<PathBuf>,
+}
+
+impl Watch {
+    /// What exists now is not counted later. From now on orphans stay below this process.
+    pub fn start() -> Result<Self> {
+        adopt_orphans()?;
+        let before = Owned {
+            processes: own_processes(),
+            paths: own_paths(),
+        };
+        Ok(Self { before })
+    }
+
+    /// Live processes below this one.
+    pub fn processes(&self) -> BTreeSet<Process> {
+        &own_processes() - &self.before.processes
+    }
+
+    /// Cgroups, lock files and spools of own instances, those of live engines included.
+    pub fn paths(&self) -> BTreeSet<PathBuf> {
+        &own_paths() - &self.before.paths
+    }
+
+    /// Waits for the end of every process; then nothing else may be left. There is no second look: a jailer removes its
+    /// cgroups and files before it exits, and another engine that starts later may sweep what is left of it.
+    pub fn nothing_left(&self) -> Result<()> {
+        let (mut alive, mut clean) = (BTreeSet::new(), 0);
+        let ended = eventually("the end of every process of this test", || {
+            alive = self.processes();
+            // One look may miss a process whose parent dies at this moment.
+            clean = if alive.is_empty() { clean + 1 } else { 0 };
+            clean == 2
+        });
+        let commands = |alive: &BTreeSet<Process>| -> Vec<String> {
+            let alive = alive.iter();
+            alive
+                .map(|process| format!("{} {}", process.pid, process.command()))
+                .collect()
+        };
+        ended.with_context(|| format!("still alive: {:?}", commands(&alive)))?;
+        let paths = self.paths();
+        ensure!(paths.is_empty(), "left over: {paths:#?}");
+        Ok(())
+    }
+}
+
+fn own_processes() -> BTreeSet<Process> {
+    let below = descendants(std::process::id()).into_iter();
+    below.filter(|process| process.is_alive()).collect()
+}
+
+/// Names of instances begin with the process group of their engine; the file of a slot contains its holder's name.
+fn own_paths() -> BTreeSet<PathBuf> {
+    let group = format!("{}-", rustix::process::getpgrp().as_raw_nonzero());
+    let is_own = |path: &PathBuf| {
+        let mut parts = path.iter().filter_map(|part| part.to_str());
+        parts.any(|part| part.starts_with(&group))
+            || path.starts_with(run_dir().join("slots"))
+                && fs::read_to_string(path).is_ok_and(|holder| holder.starts_with(&group))
+    };
+    let all = cgroups().into_iter().chain(files_below(&run_dir()));
+    all.filter(is_own).collect()
 }
 
 /// An engine with these processes and this instance has gone, and everything with it.
@@ -148,45 +195,6 @@ fn belongs(path: &Path, instance: &str) -> bool {
         part.to_str()
             .is_some_and(|part| part.split('.').next() == Some(instance))
     })
-}
-
-fn is_ours(process: Process) -> bool {
-    let command = process.command();
-    uid_of(process.pid).is_some_and(|uid| uid >= FIRST_HOST_ID) || command.starts_with("atoll __spawner")
-}
-
-fn has_jailer(pid: u32) -> bool {
-    let mut pid = pid;
-    while let Some(above) = parent(pid).filter(|above| *above > 1) {
-        if Process::of(above).is_some_and(|process| process.command().trim_end().ends_with("__jailer")) {
-            return true;
-        }
-        pid = above;
-    }
-    false
-}
-
-/// Names of instances whose lock is held.
-fn living_instances() -> BTreeSet<String> {
-    let locked = locked_inodes();
-    let held = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| locked.contains(&meta.ino()));
-    let files = files_below(&run_dir())
-        .into_iter()
-        .filter(|path| path.parent() == Some(&run_dir()));
-    files
-        .filter(held)
-        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-        .collect()
-}
-
-/// Inodes with a lock on them, as the kernel lists them; looking takes no lock.
-fn locked_inodes() -> BTreeSet<u64> {
-    let text = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let inode = |line: &str| line.split_whitespace().nth(5)?.rsplit(':').next()?.parse().ok();
-    text.lines()
-        .filter(|line| line.contains("FLOCK"))
-        .filter_map(inode)
-        .collect()
 }
 
 fn run_files_of(jailer_pid: u32, instance: &str) -> BTreeSet<PathBuf> {
@@ -222,8 +230,18 @@ fn namespaces_of(pid: u32) -> Vec<String> {
     links.map(|link| link.to_string_lossy().into_owned()).collect()
 }
 
-fn lines_of(path: &str) -> usize {
-    fs::read_to_string(path).unwrap_or_default().lines().count()
+/// In the mount namespace of this process, which is the host's, only mounts at places of Atoll: others mount there, too.
+fn mounts_of(pid: u32) -> usize {
+    let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let is_shared = namespace(pid) == namespace(std::process::id());
+    let places = [run_dir(), crate::home()];
+    let is_own = |line: &&str| {
+        let at = Path::new(line.split(' ').nth(4).unwrap_or_default());
+        // Roots of templates are put together at `/tmp`.
+        !is_shared || at == Path::new("/tmp") || places.iter().any(|place| at.starts_with(place))
+    };
+    let text = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    text.lines().filter(is_own).count()
 }
 
 fn entries_of(dir: &str) -> usize {

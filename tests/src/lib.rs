@@ -23,6 +23,7 @@ pub mod guest;
 pub mod image;
 pub mod load;
 mod place;
+pub mod private_home;
 pub mod process;
 pub mod server;
 pub mod terminal;

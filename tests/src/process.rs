@@ -3,10 +3,11 @@
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long anything of the machine may take to come about before a test gives up on it.
-pub const BOUND: Duration = Duration::from_secs(30);
+pub const BOUND: Duration = Duration::from_secs(60);
 
 /// One process, told apart from a later one with the same number by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,11 @@ impl Process {
     /// It exists and is not just a dead entry waiting for its parent.
     pub fn is_alive(self) -> bool {
         Stat::read(self.pid).is_some_and(|stat| stat.start == self.start && stat.state != 'Z')
+    }
+
+    /// Its first thread waits for something. (An emulated CPU is another thread, which may always run.)
+    pub fn is_asleep(self) -> bool {
+        Stat::read(self.pid).is_some_and(|stat| stat.state == 'S')
     }
 
     pub fn signal(self, signal: Signal) -> Result<()> {
@@ -49,7 +55,11 @@ struct Stat {
 
 impl Stat {
     fn read(pid: u32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Self::at(Path::new(&format!("/proc/{pid}/stat")))
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
         let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
         Some(Self {
             state: fields.first()?.chars().next()?,
@@ -59,11 +69,15 @@ impl Stat {
     }
 }
 
-pub fn all() -> Vec<Process> {
+/// Every process of the host with its parent, in the order of their numbers.
+fn with_parents() -> Vec<(Process, u32)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| Process::of(entry.file_name().to_str()?.parse().ok()?))
-        .collect()
+    let read = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = Stat::read(pid)?;
+        Some((Process { pid, start: stat.start }, stat.parent))
+    };
+    entries.filter_map(read).collect()
 }
 
 pub fn parent(pid: u32) -> Option<u32> {
@@ -71,22 +85,41 @@ pub fn parent(pid: u32) -> Option<u32> {
 }
 
 pub fn children(pid: u32) -> Vec<Process> {
-    all()
-        .into_iter()
-        .filter(|process| parent(process.pid) == Some(pid))
-        .collect()
+    children_in(&with_parents(), pid)
 }
 
-/// Everything below `pid`, nearest first.
+fn children_in(all: &[(Process, u32)], pid: u32) -> Vec<Process> {
+    let below = all.iter().filter(|(_, parent)| *parent == pid);
+    below.map(|(process, _)| *process).collect()
+}
+
+/// Everything below `pid`, nearest first. A process whose parent dies at this moment may be missed.
 pub fn descendants(pid: u32) -> Vec<Process> {
-    let mut found = children(pid);
+    let all = with_parents();
+    let mut found = children_in(&all, pid);
     let mut next = 0;
     while let Some(process) = found.get(next) {
-        let below = children(process.pid);
+        let below = children_in(&all, process.pid);
         found.extend(below);
         next += 1;
     }
     found
+}
+
+/// Every thread of this process but the calling one waits for something.
+pub fn other_threads_sleep() -> bool {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks
+        .filter(|task| task.file_name() != own.as_str())
+        .filter_map(|task| Stat::at(&task.path().join("stat")))
+        .all(|stat| stat.state == 'S')
+}
+
+/// Makes this process the parent of every orphan below it, in place of init: [`descendants`] then has all of them.
+pub fn adopt_orphans() -> Result<()> {
+    let own = rustix::process::getpid();
+    Ok(rustix::process::set_child_subreaper(Some(own))?)
 }
 
 /// The processes of one engine by what they are.

@@ -3,6 +3,7 @@
 //! In it: the binary and the small template, copied, because the tests' own are often below a home directory that
 //! others cannot enter.
 
+use crate::process::{Process, adopt_orphans, descendants};
 use crate::{Ran, binary, home, run_command, template};
 use anyhow::{Context, Result, bail};
 use atoll_core::execution::Execution;
@@ -21,15 +22,12 @@ pub struct User {
 
 impl User {
     pub fn new(id: u32) -> Result<Self> {
+        adopt_orphans()?;
         let dir = tempfile::tempdir()?;
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
         let user = Self { dir, id };
-        let made = template("python-min")?;
-        let built = made.tree.parent().context("a template's directory")?;
         copy(&binary(), &user.path("atoll"))?;
-        for below in [built, &made.kernel] {
-            copy(below, &user.path("home").join(below.strip_prefix(home())?))?;
-        }
+        copy_template("python-min", &user.path("home"))?;
         for place in ["home", "home/templates", "home/kernels", "cwd"] {
             fs::create_dir_all(user.path(place))?;
             chown(user.path(place), Some(id), Some(id))?;
@@ -74,6 +72,21 @@ impl User {
     }
 }
 
+/// Copies a built template into another data directory, without the sandboxes that the tier `gvisor` stores beside it:
+/// engines add and remove those at any time.
+pub(crate) fn copy_template(name: &str, to: &Path) -> Result<()> {
+    let made = template(name)?;
+    let built = made.tree.parent().context("a template's directory")?;
+    let mut parts = vec![made.kernel.clone()];
+    for entry in fs::read_dir(built)? {
+        parts.push(entry?.path());
+    }
+    for part in parts.iter().filter(|part| !part.ends_with("gvisor")) {
+        copy(part, &to.join(part.strip_prefix(home())?))?;
+    }
+    Ok(())
+}
+
 /// Hard links where the file system is the same, else copies; never through links that it holds.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.parent().context("a parent")?)?;
@@ -93,18 +106,15 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 impl User {
-    /// Live processes of the user.
-    pub fn processes(&self) -> Result<BTreeSet<String>> {
-        let mut found = BTreeSet::new();
-        for entry in fs::read_dir("/proc")?.flatten() {
-            let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+    /// Live processes of the user that this test has started.
+    pub fn processes(&self) -> BTreeSet<Process> {
+        let is_theirs = |process: &Process| {
+            let status = fs::read_to_string(format!("/proc/{}/status", process.pid)).unwrap_or_default();
             let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-            let is_theirs = |uids: &str| uids.split_whitespace().any(|uid| uid == self.id.to_string());
-            if uids.is_some_and(is_theirs) && !status.contains("State:\tZ") {
-                found.insert(format!("{:?}: {status}", entry.file_name()));
-            }
-        }
-        Ok(found)
+            uids.is_some_and(|uids| uids.split_whitespace().any(|uid| uid == self.id.to_string()))
+        };
+        let below = descendants(std::process::id()).into_iter();
+        below.filter(is_theirs).filter(|process| process.is_alive()).collect()
     }
 
     /// What runs of the binary have left in the data directory.

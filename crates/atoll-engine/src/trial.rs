@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Makes a sandbox, uses it, and takes it down. An error names the wall that this host cannot build.
 pub async fn try_out(program: &Path, home: &Path) -> Result<(), EngineError> {
-    let instance = atoll_core::SandboxId::from_random(crate::random_bytes()).as_str()[3..].to_owned();
+    let instance = atoll_jail::new_instance_name(crate::random_bytes());
     let run_dir = run_dir(home);
     // Goes with the instance.
     let dir = run_dir.join(format!("{instance}.spool"));

@@ -4,6 +4,7 @@
 //! crash left is found by a lock that nobody holds.
 
 use crate::step::{Step, StepError};
+use atoll_core::SandboxId;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
 use std::fs;
@@ -14,10 +15,17 @@ const FIRST_HOST_ID: u32 = 0x7000_0000;
 pub(crate) const IDS_PER_SLOT: u32 = 1 << 16;
 const SLOTS: u32 = 4096;
 
+/// Name of a new instance of this process: its process group, then random characters. Lock files, cgroups and spools carry
+/// the name, so each of them can be attributed to the job that started the engine, also after a crash.
+pub fn new_instance_name(random: [u8; 16]) -> String {
+    let random = SandboxId::from_random(random);
+    format!("{}-{}", nix::unistd::getpgrp(), &random.as_str()[3..])
+}
+
 /// A lock that lasts as long as this value.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: OwnedFd,
+    file: OwnedFd,
     path: PathBuf,
 }
 
@@ -29,18 +37,19 @@ impl Drop for Lock {
 }
 
 /// Takes the lock, or `None` if somebody holds it.
-fn try_lock(path: &Path) -> Result<Option<Lock>, StepError> {
+fn try_lock(path: &Path, create: OFlags) -> Result<Option<Lock>, StepError> {
     loop {
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = open(path, flags, Mode::RUSR | Mode::WUSR).step(&format!("open the lock {}", path.display()))?;
+        let flags = create | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file =
+            open(path, flags, Mode::RUSR | Mode::WUSR).step(&format!("open the lock file {}", path.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-            other => other.step("take a lock")?,
+            other => other.step("acquire a lock")?,
         }
         // The former holder may have removed the file between our open and our lock.
         if is_linked(file.as_fd(), path) {
             return Ok(Some(Lock {
-                _file: file,
+                file,
                 path: path.to_owned(),
             }));
         }
@@ -50,12 +59,12 @@ fn try_lock(path: &Path) -> Result<Option<Lock>, StepError> {
 /// The lock of a new instance. Another one that sweeps may hold it for a moment, to see whether we are alive.
 fn lock_own(path: &Path) -> Result<Lock, StepError> {
     for _ in 0..1000 {
-        if let Some(lock) = try_lock(path)? {
+        if let Some(lock) = try_lock(path, OFlags::CREATE)? {
             return Ok(lock);
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    Err(rustix::io::Errno::EXIST).step("be the only instance of this name")
+    Err(rustix::io::Errno::EXIST).step("claim the instance name, which is already in use")
 }
 
 fn is_linked(file: rustix::fd::BorrowedFd<'_>, path: &Path) -> bool {
@@ -76,7 +85,7 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn announce(run_dir: &Path, name: &str) -> Result<Self, StepError> {
         for dir in [run_dir.to_owned(), run_dir.join("slots")] {
-            fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
+            fs::create_dir_all(&dir).step(&format!("create {}", dir.display()))?;
         }
         let lock = lock_own(&lock_path(run_dir, name))?;
         Ok(Self {
@@ -99,7 +108,7 @@ impl Instance {
         }
         for slot in fs::read_dir(self.run_dir.join("slots")).into_iter().flatten().flatten() {
             // Taking the lock proves that nobody holds it; letting it go removes the file.
-            drop(try_lock(&slot.path()));
+            drop(try_lock(&slot.path(), OFlags::empty()));
         }
     }
 
@@ -111,20 +120,23 @@ impl Instance {
     pub(crate) fn take_slot(&self) -> Result<Slot, StepError> {
         for number in 0..SLOTS {
             let path = self.run_dir.join("slots").join(format!("{number}.lock"));
-            if let Some(lock) = try_lock(&path)? {
+            if let Some(lock) = try_lock(&path, OFlags::CREATE)? {
+                // The holder's name is information only.
+                rustix::fs::ftruncate(&lock.file, 0).ok();
+                rustix::io::write(&lock.file, self.name.as_bytes()).ok();
                 return Ok(Slot {
                     first_host_id: FIRST_HOST_ID + number * IDS_PER_SLOT,
                     _lock: lock,
                 });
             }
         }
-        Err(rustix::io::Errno::USERS).step("find a free range of host ids")
+        Err(rustix::io::Errno::USERS).step("find a free range of host user IDs")
     }
 
     /// An empty directory, which goes with the instance.
     pub(crate) fn empty_dir(&self) -> Result<PathBuf, StepError> {
         let dir = self.run_dir.join(format!("{}.spool", self.name)).join("empty");
-        fs::create_dir_all(&dir).step(&format!("make {}", dir.display()))?;
+        fs::create_dir_all(&dir).step(&format!("create {}", dir.display()))?;
         Ok(dir)
     }
 
@@ -146,8 +158,11 @@ fn lock_path(run_dir: &Path, name: &str) -> PathBuf {
 
 /// Whether somebody holds the instance's lock. Taking it proves that nobody does; the file is then removed.
 fn is_alive(run_dir: &Path, name: &str) -> bool {
-    let path = lock_path(run_dir, name);
-    path.exists() && !matches!(try_lock(&path), Ok(Some(_)))
+    match try_lock(&lock_path(run_dir, name), OFlags::empty()) {
+        Ok(lock) => lock.is_none(),
+        // A probe never creates the file: its owner may have removed it a moment ago.
+        Err(error) => error.errno != rustix::io::Errno::NOENT,
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +180,25 @@ mod tests {
         alive.sweep();
         assert!(!alive.is_alive("dead"));
         assert!(!dir.join("dead.lock").exists() && !dir.join("dead.spool").exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn instance_names_start_with_the_process_group_and_differ() {
+        let names = [[1; 16], [2; 16]].map(new_instance_name);
+        let group = format!("{}-", nix::unistd::getpgrp());
+        assert!(names.iter().all(|name| name.starts_with(&group)), "{names:?}");
+        assert_ne!(names[0], names[1]);
+    }
+
+    #[test]
+    fn a_slot_file_names_its_holder() {
+        let dir = std::env::temp_dir().join(format!("atoll-holder-{}", std::process::id()));
+        let instance = Instance::announce(&dir, "one").unwrap();
+        fs::write(dir.join("slots/0.lock"), "a longer name of a dead instance").unwrap();
+        let slot = instance.take_slot().unwrap();
+        assert_eq!(fs::read_to_string(dir.join("slots/0.lock")).unwrap(), "one");
+        drop(slot);
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -31,6 +31,7 @@ pub mod vm;
 pub mod walls;
 pub mod watch;
 
+pub use instance::new_instance_name;
 pub use paths::kernel_abi;
 pub use root::host_parts;
 pub use scratch::is_on_disk as scratch_is_on_disk;

@@ -2,8 +2,8 @@
 //! the next start.
 
 use anyhow::{Context, Result, ensure};
-use atoll_tests::census::{Census, instance_of, leftovers, nothing_left_since};
-use atoll_tests::process::{BOUND, Family, Process, children, eventually};
+use atoll_tests::census::{Census, Watch, instance_of};
+use atoll_tests::process::{Family, Process, children, eventually};
 use atoll_tests::{atoll, run};
 use rustix::process::Signal;
 use std::process::{Child, Stdio};
@@ -70,6 +70,11 @@ impl Run {
             .find(|child| child.command().contains("__jailer"))
     }
 
+    fn has_sandbox(&self) -> bool {
+        let family = self.jailer().and_then(|jailer| Family::of(jailer.pid).ok());
+        family.is_some_and(|family| !family.agents.is_empty())
+    }
+
     fn family(&self) -> Result<(Family, Census, String)> {
         let jailer = self.jailer().context("no jailer")?;
         let instance = instance_of(jailer.pid).context("no instance")?;
@@ -114,28 +119,34 @@ impl Random {
 
 #[test]
 fn atoll_run_at_fifty_random_moments() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let mut random = Random(0x5eed_a701);
     let mut under_way = 0;
     for round in 0..50 {
-        let code = CODES[round % CODES.len()];
-        let moment = Instant::now() + Duration::from_millis(random.below(500));
+        let code = CODES[round / 2 % CODES.len()];
         let mut run = Run::start(code)?;
+        // Half of the moments follow the sandbox's start: on a busy host a time alone may always be too early.
+        let at_most = if round % 2 == 0 {
+            500
+        } else {
+            eventually("a sandbox", || run.has_sandbox())?;
+            100
+        };
+        let moment = Instant::now() + Duration::from_millis(random.below(at_most));
         eventually("the moment", || Instant::now() >= moment)?;
         // Stopped first, so that what it has is looked at before it dies.
         run.process.signal(Signal::STOP)?;
         let jailer = run.jailer();
-        under_way +=
-            usize::from(jailer.is_some_and(|jailer| Family::of(jailer.pid).is_ok_and(|f| !f.agents.is_empty())));
+        under_way += usize::from(run.has_sandbox());
         run.process.signal(Signal::KILL)?;
         run.wait()?;
         eventually("the end of the jailer", || {
             jailer.is_none_or(|jailer| !jailer.is_alive())
         })?;
-        nothing_left_since(&before).with_context(|| format!("round {round}: {code}"))?;
+        watch.nothing_left().with_context(|| format!("round {round}: {code}"))?;
     }
     ensure!(
-        under_way >= 5,
+        under_way >= 25,
         "the moments hit a running sandbox {under_way} times of 50"
     );
     Ok(())
@@ -144,7 +155,7 @@ fn atoll_run_at_fifty_random_moments() -> Result<()> {
 /// Each kind of code once, when it is surely under way.
 #[test]
 fn atoll_run_while_the_code_is_under_way() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     for code in CODES {
         let mut run = Run::start(code)?;
         run.until_up()?;
@@ -156,14 +167,14 @@ fn atoll_run_while_the_code_is_under_way() -> Result<()> {
         run.process.signal(Signal::KILL)?;
         run.wait()?;
         are_gone(&seen).context(code)?;
-        nothing_left_since(&before).context(code)?;
+        watch.nothing_left().context(code)?;
     }
     Ok(())
 }
 
 #[test]
 fn the_jailer() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let mut run = Run::start(CODES[1])?;
     run.until_up()?;
     let (family, seen, _) = run.family()?;
@@ -171,12 +182,12 @@ fn the_jailer() -> Result<()> {
     are_gone(&seen)?;
     let status = run.wait()?;
     assert_eq!(status.code(), Some(6), "our fault");
-    swept_by_the_next_start(&before)
+    swept_by_the_next_start(&watch)
 }
 
 #[test]
 fn the_spawner() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let mut run = Run::start(CODES[1])?;
     run.until_up()?;
     let (family, seen, _) = run.family()?;
@@ -184,12 +195,12 @@ fn the_spawner() -> Result<()> {
     let status = run.wait()?;
     ensure!(status.code().is_some_and(|code| code != 0), "{status:?}");
     are_gone(&seen)?;
-    nothing_left_since(&before)
+    watch.nothing_left()
 }
 
 #[test]
 fn atoll_run_and_the_jailer_together() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let mut run = Run::start(CODES[2])?;
     run.until_up()?;
     let (family, seen, _) = run.family()?;
@@ -200,19 +211,19 @@ fn atoll_run_and_the_jailer_together() -> Result<()> {
     run.process.signal(Signal::KILL)?;
     run.wait()?;
     are_gone(&seen)?;
-    swept_by_the_next_start(&before)
+    swept_by_the_next_start(&watch)
 }
 
 /// A killed jailer cannot tidy up: its groups and locks stay, and the next start removes them.
-fn swept_by_the_next_start(before: &std::collections::BTreeSet<String>) -> Result<()> {
+fn swept_by_the_next_start(watch: &Watch) -> Result<()> {
     let ran = run(&["run", "--template", "python-min", "-c", "print(1)"])?;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{}", ran.stderr);
-    nothing_left_since(before)
+    watch.nothing_left()
 }
 
 #[test]
 fn a_polite_signal_ends_the_code_and_leaves_nothing() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut run = Run::start(CODES[1])?;
         run.until_up()?;
@@ -227,7 +238,7 @@ fn a_polite_signal_ends_the_code_and_leaves_nothing() -> Result<()> {
         // The jailer has ended before `atoll run` did: nothing to wait for.
         let alive: Vec<_> = seen.processes.iter().filter(|process| process.is_alive()).collect();
         assert_eq!(alive, Vec::<&Process>::new());
-        nothing_left_since(&before)?;
+        watch.nothing_left()?;
     }
     Ok(())
 }
@@ -235,7 +246,7 @@ fn a_polite_signal_ends_the_code_and_leaves_nothing() -> Result<()> {
 /// A polite signal while the sandbox is still being made.
 #[test]
 fn a_polite_signal_at_any_moment_leaves_nothing() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let mut random = Random(0x5eed_a702);
     for round in 0..20 {
         let moment = Instant::now() + Duration::from_millis(random.below(300));
@@ -243,10 +254,8 @@ fn a_polite_signal_at_any_moment_leaves_nothing() -> Result<()> {
         eventually("the moment", || Instant::now() >= moment)?;
         run.process
             .signal(if round % 2 == 0 { Signal::TERM } else { Signal::INT })?;
-        let began = Instant::now();
         run.wait().with_context(|| format!("round {round}"))?;
-        ensure!(began.elapsed() < BOUND);
-        nothing_left_since(&before).with_context(|| format!("round {round}"))?;
+        watch.nothing_left().with_context(|| format!("round {round}"))?;
     }
     Ok(())
 }

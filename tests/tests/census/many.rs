@@ -27,7 +27,7 @@ async fn warm() -> Result<(Arc<Engine>, Census)> {
     let engine = engine("python-min", Warmth::Warm, Walls::default()).await?;
     engine.ready().await?;
     one(&engine).await?;
-    let census = Census::of(engine.jailer_pid())?;
+    let census = Census::settled(engine.jailer_pid())?;
     Ok((engine, census))
 }
 
@@ -137,7 +137,6 @@ async fn private_inputs_leave_no_copy() -> Result<()> {
     assert_eq!(execution.stdout, format!("{secret}\n"));
     sandbox.end().await?;
     drop(sandbox);
-    let after = Census::of(engine.jailer_pid())?;
     let copies = std::fs::read_dir(atoll_tests::home().join("spool"))?.flatten();
     let ours = copies.map(|copy| std::fs::read_to_string(copy.path()).unwrap_or_default());
     assert_eq!(
@@ -145,6 +144,6 @@ async fn private_inputs_leave_no_copy() -> Result<()> {
         0,
         "a copy of the input is left"
     );
-    assert_eq!(before.descriptors, after.descriptors);
+    before.is_again(engine.jailer_pid())?;
     all_gone(engine, &before).await
 }

@@ -1,18 +1,20 @@
 //! The tier `container`: both runtimes, what is personal, and what is left when a part of it dies.
 
+use crate::parts::{Run, kill_parts};
 use anyhow::{Context, Result, bail, ensure};
 use atoll_core::quantity::{MIB, MemoryBytes};
 use atoll_core::{Language, Limits, Outcome, Tier};
 use atoll_engine::{Engine, EngineError, Pool, PoolSize, RuntimeKind, Sandbox, SandboxSpec, TierError, Wall, Walls};
-use atoll_tests::census::{Census, leftovers, nothing_left_since};
+use atoll_tests::census::{Census, Watch};
 use atoll_tests::process::{BOUND, Process, children, descendants, eventually};
 use atoll_tests::user::User;
 use atoll_tests::{atoll, container_engine, execute, input, python, run, run_command, run_json, sandbox, stop};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 const RUNTIMES: [RuntimeKind; 2] = [RuntimeKind::Crun, RuntimeKind::Runc];
@@ -141,7 +143,7 @@ async fn sandboxes_come_and_go_and_leave_nothing() -> Result<()> {
     let mut first = sandbox(&engine).await?;
     works(&mut first, "print(1)", "1\n").await?;
     first.end().await?;
-    let before = Census::of(jailer)?;
+    let before = Census::settled(jailer)?;
     for _ in 0..5 {
         let (mut a, mut b) = (sandbox(&engine).await?, sandbox(&engine).await?);
         works(&mut a, "open('/tmp/x', 'w').write('a'); print(1)", "1\n").await?;
@@ -204,68 +206,21 @@ async fn the_death_of_a_part_ends_its_sandbox_and_no_other() -> Result<()> {
     Ok(())
 }
 
-struct Run(Child);
-
-impl Run {
-    fn start(path: Option<&Path>, code: &str) -> Result<Self> {
-        let mut command = atoll();
-        if let Some(path) = path {
-            command.env("PATH", path);
-        }
-        command.args(["run", "--tier", "container", "--template", "python-min", "-c", code]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        Ok(Self(child))
+/// `atoll run` with this `PATH`, or the test's own.
+fn start(path: Option<&Path>, code: &str) -> Result<Run> {
+    let mut command = atoll();
+    if let Some(path) = path {
+        command.env("PATH", path);
     }
-
-    fn jailer(&self) -> Option<Process> {
-        let mut below = children(self.0.id()).into_iter();
-        below.find(|child| child.command().contains("__jailer"))
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+    command.args(["run", "--tier", "container", "--template", "python-min", "-c", code]);
+    Run::start(&mut command)
 }
 
 /// Whatever dies first, however far the container is: the runtime at work, its half-made container, the engine.
 #[test]
 fn whatever_is_killed_at_any_moment_nothing_is_left() -> Result<()> {
-    let before = leftovers();
-    let mut hit = std::collections::BTreeSet::new();
-    for round in 0..40u32 {
-        let mut run = Run::start(None, "print('up', flush=True)\nwhile True: pass")?;
-        let mut jailer = None;
-        eventually("a jailer", || {
-            jailer = run.jailer();
-            jailer.is_some()
-        })?;
-        let jailer = jailer.context("no jailer")?;
-        // The engine itself every fifth time; else the youngest process below the jailer, as soon as there are so many.
-        let wanted = usize::try_from(round % 5)?;
-        let mut found: Vec<Process> = Vec::new();
-        eventually("processes below the jailer", || {
-            found = descendants(jailer.pid);
-            found.len() >= wanted || run.0.try_wait().ok().flatten().is_some()
-        })?;
-        let victim = match (round % 5, found.last()) {
-            (0, _) | (_, None) => Process::of(run.0.id()),
-            (_, Some(last)) => Some(*last),
-        };
-        if let Some(victim) = victim {
-            let words = victim.command();
-            hit.insert(words.split(' ').find(|word| !word.is_empty()).unwrap_or("?").to_owned());
-            victim.signal(Signal::KILL).ok();
-        }
-        run.0.kill().ok();
-        run.0.wait()?;
-        eventually("the end of all below", || {
-            !jailer.is_alive() && !found.iter().any(|process| process.is_alive())
-        })?;
-    }
-    ensure!(hit.len() >= 3, "only hit {hit:?}");
+    let watch = Watch::start()?;
+    kill_parts(40, Duration::from_millis(100), || start(None, "while True: pass"))?;
     // The next start sweeps what a crash left.
     let ran = run(&[
         "run",
@@ -277,7 +232,7 @@ fn whatever_is_killed_at_any_moment_nothing_is_left() -> Result<()> {
         "print(1)",
     ])?;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
-    nothing_left_since(&before)
+    watch.nothing_left()
 }
 
 /// A directory with a program of this name that does what the script says.
@@ -318,19 +273,19 @@ fn without_a_runtime_the_tier_is_refused_and_no_other_takes_its_place() -> Resul
 
 #[test]
 fn a_runtime_that_fails_is_a_missing_wall_with_its_words() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let dir = fake("crun", "echo 'no such feature: left' >&2; exit 1")?;
     let ran = run_command(&mut run_with(dir.path()))?;
     assert_eq!(ran.code, Some(5), "{ran:?}");
     assert!(format!("{ran:?}").contains("no such feature: left"), "{ran:?}");
-    nothing_left_since(&before)
+    watch.nothing_left()
 }
 
 #[test]
 fn a_runtime_that_hangs_goes_with_its_run() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let dir = fake("crun", "exec sleep 1000")?;
-    let run = Run::start(Some(dir.path()), "1")?;
+    let run = start(Some(dir.path()), "1")?;
     let mut hung = None;
     eventually("the runtime", || {
         let below = run.jailer().map(|jailer| descendants(jailer.pid)).unwrap_or_default();
@@ -340,7 +295,7 @@ fn a_runtime_that_hangs_goes_with_its_run() -> Result<()> {
     drop(run);
     let hung = hung.context("no runtime")?;
     eventually("the end of the runtime", || !hung.is_alive())?;
-    nothing_left_since(&before)
+    watch.nothing_left()
 }
 
 async fn missing(walls: Walls) -> Result<String> {

@@ -30,7 +30,7 @@ impl Jailer {
         let jailer = Self { channel, process };
         jailer.send(&ToJailer::Hello {
             generation: GENERATION,
-            instance: SandboxId::from_random(rand()).as_str()[3..].to_owned(),
+            instance: atoll_jail::new_instance_name(rand()),
             run_dir: run_dir(),
         })?;
         let FromJailer::Hello { .. } = jailer.receive()? else {

@@ -1,17 +1,18 @@
 //! The tier `gvisor`: sandboxes that start and sandboxes that are restored, and what is left when a part of one dies.
 
+use crate::parts::{Run, kill_parts};
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{MIB, MemoryBytes};
 use atoll_core::{Language, Limits, Outcome, Tier};
 use atoll_engine::{Engine, EngineError, Pool, PoolSize, Sandbox, SandboxSpec, TierError, TierSettings, Walls};
-use atoll_tests::census::{Census, leftovers, nothing_left_since};
+use atoll_tests::census::{Census, Watch};
 use atoll_tests::process::{BOUND, Process, children, descendants, eventually};
 use atoll_tests::user::User;
 use atoll_tests::{atoll, execute, gvisor_engine, input, python, run, run_command, run_json, sandbox, stop};
 use rustix::process::Signal;
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 const USER: u32 = 12_361;
@@ -153,7 +154,7 @@ async fn sandboxes_come_and_go_and_leave_nothing() -> Result<()> {
     let mut first = sandbox(&engine).await?;
     works(&mut first, "print(1)", "1\n").await?;
     first.end().await?;
-    let before = Census::of(jailer)?;
+    let before = Census::settled(jailer)?;
     for _ in 0..3 {
         let (mut a, b) = (sandbox(&engine).await?, sandbox(&engine).await?);
         works(&mut a, "print(1)", "1\n").await?;
@@ -210,76 +211,25 @@ async fn the_death_of_a_part_ends_its_sandbox_and_no_other() -> Result<()> {
     stop(engine).await
 }
 
-struct Run(Child);
-
-impl Run {
-    fn start(code: &str) -> Result<Self> {
-        let mut command = atoll();
-        command.args(["run", "--tier", "gvisor", "--template", "python-min", "-c", code]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        Ok(Self(child))
-    }
-
-    fn jailer(&self) -> Option<Process> {
-        let mut below = children(self.0.id()).into_iter();
-        below.find(|child| child.command().contains("__jailer"))
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 /// Whatever dies first, however far the sandbox is: `runsc` at work, its half-made sandbox, the engine.
 #[test]
 fn whatever_is_killed_at_any_moment_nothing_is_left() -> Result<()> {
-    let before = leftovers();
-    let mut hit = std::collections::BTreeSet::new();
-    for round in 0..24u32 {
-        let mut run = Run::start("print('up', flush=True)\nwhile True: pass")?;
-        let mut jailer = None;
-        eventually("a jailer", || {
-            jailer = run.jailer();
-            jailer.is_some()
-        })?;
-        let jailer = jailer.context("no jailer")?;
-        // The engine itself every sixth time; else, as soon as there are so many processes below the jailer, the youngest of
-        // them, which is `runsc` or what it has just started, and in later rounds the keeper.
-        let wanted = usize::try_from(round % 6)?;
-        let mut found: Vec<Process> = Vec::new();
-        eventually("processes below the jailer", || {
-            found = descendants(jailer.pid);
-            found.len() >= wanted || run.0.try_wait().ok().flatten().is_some()
-        })?;
-        let spawner = children(jailer.pid).first().copied();
-        let keeper = spawner.and_then(|spawner| children(spawner.pid).first().copied());
-        let part = if round >= 12 { keeper } else { None };
-        let victim = match (round % 6, part.or(found.last().copied())) {
-            (0, _) | (_, None) => Process::of(run.0.id()),
-            (_, part) => part,
-        };
-        if let Some(victim) = victim {
-            let words = victim.command();
-            hit.insert(words.split(' ').find(|word| !word.is_empty()).unwrap_or("?").to_owned());
-            victim.signal(Signal::KILL).ok();
-        }
-        run.0.kill().ok();
-        run.0.wait()?;
-        eventually("the end of all below", || {
-            !jailer.is_alive() && !found.iter().any(|process| process.is_alive())
-        })?;
-    }
-    ensure!(
-        hit.len() >= 3 && hit.iter().any(|words| words.contains("runsc")),
-        "only hit {hit:?}"
-    );
+    let watch = Watch::start()?;
+    kill_parts(24, Duration::from_millis(300), || {
+        Run::start(atoll().args([
+            "run",
+            "--tier",
+            "gvisor",
+            "--template",
+            "python-min",
+            "-c",
+            "while True: pass",
+        ]))
+    })?;
     // The next start sweeps what a crash left.
     let ran = run(&["run", "--tier", "gvisor", "--template", "python-min", "-c", "print(1)"])?;
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
-    nothing_left_since(&before)
+    watch.nothing_left()
 }
 
 #[test]
@@ -357,6 +307,9 @@ fn an_ordinary_user_is_refused_with_the_reason() -> Result<()> {
         "1",
     ])?;
     assert_eq!(ran.code, Some(5), "{ran:?}");
-    assert!(format!("{ran:?}").contains("an ordinary user has one"), "{ran:?}");
+    assert!(
+        format!("{ran:?}").contains("an unprivileged user has only one"),
+        "{ran:?}"
+    );
     Ok(())
 }

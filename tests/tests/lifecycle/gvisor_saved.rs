@@ -2,20 +2,29 @@
 
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{MIB, MemoryBytes};
-use atoll_core::{Limits, Outcome};
-use atoll_engine::{Engine, Origin, Pool, PoolSize, Sandbox, SandboxSpec, Wall, Walls};
+use atoll_core::{Limits, Outcome, Tier};
+use atoll_engine::{Engine, EngineConfig, Origin, Pool, PoolSize, Sandbox, SandboxSpec, TierSettings, Walls, Warmth};
+use atoll_tests::private_home::PrivateHome;
 use atoll_tests::process::{BOUND, eventually};
-use atoll_tests::{gvisor_engine, python, sandbox, stop, template};
+use atoll_tests::{NO_AUDIT, binary, gvisor_engine, python, sandbox, stop};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// What is saved depends on the set of walls and its reasons, so these tests have a shelf of their own.
-async fn engine(test: &str) -> Result<Arc<Engine>> {
-    // gVisor has no keyrings: nothing is missed.
-    gvisor_engine("python-min", Walls::default().without(Wall::Keyring, test)).await
+/// Each test has a data directory of its own: other engines remove saved sandboxes that they do not use.
+async fn engine(home: &PrivateHome) -> Result<Arc<Engine>> {
+    let config = EngineConfig {
+        home: home.path().to_owned(),
+        program: binary(),
+        tier: Tier::Gvisor,
+        settings: TierSettings::default(),
+        warmth: Warmth::Warm,
+        walls: Walls::default(),
+        audit: NO_AUDIT,
+    };
+    Ok(Arc::new(Engine::start(config, home.template()?).await?))
 }
 
 async fn works(sandbox: &mut Sandbox) -> Result<()> {
@@ -35,9 +44,9 @@ async fn is_saved(engine: &Engine) -> Result<()> {
     Ok(())
 }
 
-/// The files of the only saved sandbox: who saves removes those of others.
-fn files() -> Result<Vec<PathBuf>> {
-    let tree = template("python-min")?.tree;
+/// The files of the only saved sandbox.
+fn files(home: &PrivateHome) -> Result<Vec<PathBuf>> {
+    let tree = home.template()?.tree;
     let shelves = tree.parent().context("a parent")?.join("gvisor");
     let dirs: Vec<PathBuf> = std::fs::read_dir(shelves)?
         .flatten()
@@ -49,14 +58,14 @@ fn files() -> Result<Vec<PathBuf>> {
     Ok(std::fs::read_dir(dir)?.flatten().map(|entry| entry.path()).collect())
 }
 
-fn image() -> Result<PathBuf> {
-    let image = files()?.into_iter().find(|path| path.ends_with("checkpoint.img"));
+fn image(home: &PrivateHome) -> Result<PathBuf> {
+    let image = files(home)?.into_iter().find(|path| path.ends_with("checkpoint.img"));
     image.context("no image")
 }
 
 /// Another bit in the middle.
-fn damage() -> Result<()> {
-    let file = File::options().read(true).write(true).open(image()?)?;
+fn damage(home: &PrivateHome) -> Result<()> {
+    let file = File::options().read(true).write(true).open(image(home)?)?;
     let (at, mut byte) = (file.metadata()?.len() / 2, [0]);
     file.read_exact_at(&mut byte, at)?;
     file.write_all_at(&[byte[0] ^ 1], at)?;
@@ -65,24 +74,24 @@ fn damage() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_save_is_never_restored_and_made_anew() -> Result<()> {
-    const TEST: &str = "a test damages what is saved";
-    let first = engine(TEST).await?;
+    let home = PrivateHome::new("python-min")?;
+    let first = engine(&home).await?;
     is_saved(&first).await?;
-    let whole = std::fs::read(image()?)?;
+    let whole = std::fs::read(image(&home)?)?;
     stop(first).await?;
-    damage()?;
-    let second = engine(TEST).await?;
+    damage(&home)?;
+    let second = engine(&home).await?;
     // Nobody has made another one yet: it starts from nothing.
     let mut cold = sandbox(&second).await?;
     works(&mut cold).await?;
     cold.end().await?;
-    ensure!(std::fs::read(image()?)?.len() == whole.len(), "a create has saved");
+    ensure!(std::fs::read(image(&home)?)?.len() == whole.len(), "a create has saved");
     is_saved(&second).await?;
     let mut restored = sandbox(&second).await?;
     works(&mut restored).await?;
     restored.end().await?;
     // Damaged while an engine uses it: one create may fail and say so, the next does without.
-    File::options().write(true).open(image()?)?.set_len(4096)?;
+    File::options().write(true).open(image(&home)?)?.set_len(4096)?;
     if let Ok(mut lucky) = sandbox(&second).await {
         works(&mut lucky).await?;
         lucky.end().await?;
@@ -95,11 +104,11 @@ async fn a_damaged_save_is_never_restored_and_made_anew() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_engines_that_save_at_once_both_have_one_that_works() -> Result<()> {
-    const TEST: &str = "two engines of a test save at once";
-    let (one, other) = (engine(TEST).await?, engine(TEST).await?);
+    let home = PrivateHome::new("python-min")?;
+    let (one, other) = (engine(&home).await?, engine(&home).await?);
     let (a, b) = tokio::join!(is_saved(&one), is_saved(&other));
     a.and(b)?;
-    let names: Vec<PathBuf> = files()?;
+    let names: Vec<PathBuf> = files(&home)?;
     // Two of the keeper's, what is known of them, and the mark of use.
     ensure!(names.len() == 4, "parts are left: {names:?}");
     for engine in [one, other] {

@@ -7,6 +7,7 @@ mod gvisor_saved;
 mod limits;
 mod microvm;
 mod named;
+mod parts;
 mod pool;
 mod required;
 mod rotation;

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{MIB, MemoryBytes, WallMillis};
 use atoll_core::{Language, Limits, Outcome, Tier};
 use atoll_engine::{Pool, PoolSize, Sandbox, SandboxSpec};
-use atoll_tests::process::{Process, children, eventually};
+use atoll_tests::process::eventually;
 use atoll_tests::{atoll, execute, input, microvm_engine, python, sandbox, stop};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::task::JoinSet;
@@ -76,7 +76,7 @@ async fn two_guests_have_their_own_random_numbers_and_the_right_time() -> Result
         let words: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
         let clock: f64 = words.last().context("no clock")?.parse()?;
         assert!(
-            (before - 1.0..after + 1.0).contains(&clock),
+            (before - 5.0..after + 5.0).contains(&clock),
             "{clock} is not between {before} and {after}"
         );
         told.push(words);
@@ -97,7 +97,7 @@ async fn a_claim_brings_limits_and_inputs_into_a_prepared_guest() -> Result<()> 
     std::fs::write(dir.path().join("f"), "x".repeat(100_000))?;
     let limits = Limits {
         memory: MemoryBytes::try_from(200 * MIB)?,
-        wall: WallMillis::try_from(20_000)?,
+        wall: WallMillis::try_from(40_000)?,
         ..Limits::default()
     };
     let spec = SandboxSpec {
@@ -150,27 +150,6 @@ async fn goes_on(mut one: Sandbox, number: usize) -> Result<()> {
         assert!(used.memory_bytes > MIB, "guest {number}: {used:?}");
     }
     Ok(one.end().await?)
-}
-
-struct Run(Child);
-
-impl Run {
-    fn start(code: &str) -> Result<Self> {
-        let mut command = command(code);
-        Ok(Self(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?))
-    }
-
-    fn jailer(&self) -> Option<Process> {
-        let mut below = children(self.0.id()).into_iter();
-        below.find(|child| child.command().contains("__jailer"))
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
 }
 
 fn command(code: &str) -> Command {

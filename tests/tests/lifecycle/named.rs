@@ -41,7 +41,7 @@ fn the_floor_of_gvisors_release_holds_for_a_run_without_a_server() -> Result<()>
 #[test]
 fn a_named_runtime_that_is_missing_is_refused() -> Result<()> {
     let ran = run_command(running("container").env("ATOLL_TIERS_CONTAINER_RUNTIME", "kata-runtime"))?;
-    is_refused(&ran, &["kata-runtime", "not on the PATH"]);
+    is_refused(&ran, &["kata-runtime", "not in PATH"]);
     let ran = run_command(running("container").env("ATOLL_TIERS_CONTAINER_RUNTIME", "runsc"))?;
     assert_eq!(ran.code, Some(2), "no runtime of containers: {ran:?}");
     let ran = run_command(&mut running("container"))?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use atoll_core::{Outcome, Tier};
 use atoll_engine::{Engine, EngineConfig, Rotation, Sandbox, TierSettings, Walls, Warmth};
-use atoll_tests::census::{leftovers, nothing_left_since};
+use atoll_tests::census::Watch;
 use atoll_tests::process::{BOUND, Family, eventually};
 use atoll_tests::{NO_AUDIT, binary, home, python, sandbox, stop, template};
 use std::sync::Arc;
@@ -120,7 +120,7 @@ async fn a_successor_that_hangs_leaves_the_present_zygote_at_work() -> Result<()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zygote_that_hangs_while_it_starts_is_ended_with_a_clear_error() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     let rotation = Rotation {
         start_seconds: 1,
         ..Rotation::default()
@@ -136,9 +136,9 @@ async fn a_zygote_that_hangs_while_it_starts_is_ended_with_a_clear_error() -> Re
     let made = timeout(BOUND, async { python(&mut sandbox(&engine).await?, "1").await });
     let message = format!("{:#}", made.await.context("no answer")?.err().context("it ran")?);
     ensure!(
-        message.contains("does not start") && message.contains("not ready after 1 s"),
+        message.contains("failed to start") && message.contains("not ready after 1 s"),
         "{message}"
     );
     stop(engine).await?;
-    nothing_left_since(&before)
+    watch.nothing_left()
 }

@@ -16,7 +16,7 @@ async fn warm() -> Result<(Arc<Engine>, Census)> {
     let engine = engine("python-min", Warmth::Warm, Walls::default()).await?;
     engine.ready().await?;
     works(&engine).await?;
-    let census = Census::of(engine.jailer_pid())?;
+    let census = Census::settled(engine.jailer_pid())?;
     Ok((engine, census))
 }
 
@@ -78,7 +78,10 @@ async fn an_input_that_is_replaced_meanwhile_is_refused() -> Result<()> {
             }
             Err(error) => {
                 let message = format!("{:#}", anyhow::Error::from(error));
-                ensure!(message.contains("in.csv, it was replaced meanwhile"), "{message}");
+                ensure!(
+                    message.contains("in.csv: the file was replaced in the meantime"),
+                    "{message}"
+                );
                 refusals += 1;
             }
         }
@@ -131,11 +134,11 @@ async fn a_control_group_that_cannot_be_made_is_an_error() -> Result<()> {
         if switch.exists() {
             std::fs::write(&switch, "0")?;
             let message = refused(&engine, SandboxSpec::default()).await?;
-            ensure!(message.contains("make the cgroup"), "{message}");
+            ensure!(message.contains("create the cgroup"), "{message}");
             std::fs::write(&switch, "max")?;
         } else {
             let message = without(&dir, &engine).await?;
-            ensure!(message.contains("make the cgroup"), "{message}");
+            ensure!(message.contains("create the cgroup"), "{message}");
         }
         before.is_again(engine.jailer_pid())?;
         works(&engine).await?;
@@ -147,7 +150,8 @@ async fn a_control_group_that_cannot_be_made_is_an_error() -> Result<()> {
 async fn without(dir: &Path, engine: &Engine) -> Result<String> {
     std::fs::remove_dir(dir).with_context(|| format!("remove {}", dir.display()))?;
     let message = refused(engine, SandboxSpec::default()).await;
-    std::fs::create_dir(dir)?;
+    // Another instance that ends meanwhile may have removed the empty parent, too.
+    std::fs::create_dir_all(dir)?;
     message
 }
 
@@ -172,7 +176,7 @@ async fn a_helper_without_descriptors_refuses_and_recovers() -> Result<()> {
     let (engine, before) = warm().await?;
     let mut neighbour = sandbox(&engine).await?;
     assert_eq!(python(&mut neighbour, "x = 5; print(x)").await?.stdout, "5\n");
-    let with_neighbour = Census::of(engine.jailer_pid())?;
+    let with_neighbour = Census::settled(engine.jailer_pid())?;
     let family = Family::of(engine.jailer_pid())?;
     for process in [family.jailer, family.spawner] {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw).context("pid")?;

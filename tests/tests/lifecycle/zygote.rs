@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use atoll_core::{Language, Outcome, Tier};
-use atoll_engine::{Engine, EngineConfig, Sandbox, SandboxSpec, TierSettings, Walls, Warmth};
-use atoll_tests::census::leftovers;
-use atoll_tests::census::nothing_left_since;
+use atoll_engine::{Engine, EngineConfig, Output, Sandbox, SandboxSpec, TierSettings, Walls, Warmth};
+use atoll_tests::census::Watch;
 use atoll_tests::process::{BOUND, Family, Process, eventually};
 use atoll_tests::{NO_AUDIT, binary, engine, execute, home, python, sandbox, stop, template};
 use rustix::process::Signal;
 use std::sync::Arc;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 async fn warm() -> Result<Arc<Engine>> {
@@ -154,7 +154,7 @@ async fn rotation_under_load_loses_nothing() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
-    let before = leftovers();
+    let watch = Watch::start()?;
     for interpreter in ["/opt/atoll/no/such/python", "/bin/false", "/usr/bin/env"] {
         let mut broken = template("python-min")?;
         broken.interpreter = interpreter.to_owned();
@@ -171,7 +171,7 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
         let refused = timeout(BOUND, engine.ready()).await.context("no answer")?;
         let message = format!("{:#}", anyhow::Error::from(refused.err().context("it started")?));
         ensure!(
-            message.contains("interpreter of the template did not start"),
+            message.contains("the template's interpreter did not start"),
             "{message}"
         );
         let made = timeout(BOUND, async {
@@ -180,11 +180,11 @@ async fn an_interpreter_that_cannot_start_is_a_clear_error() -> Result<()> {
         });
         let message = format!("{:#}", made.await.context("no answer")?.err().context("it ran")?);
         ensure!(
-            message.contains("does not start") && !message.contains("start: :"),
+            message.contains("failed to start") && !message.contains("start: :"),
             "{message}"
         );
         engine.stop().await;
-        nothing_left_since(&before)?;
+        watch.nothing_left()?;
     }
     Ok(())
 }
@@ -215,8 +215,8 @@ async fn a_preload_that_fails_is_named() -> Result<()> {
 async fn a_killed_agent_ends_its_sandbox_only() -> Result<()> {
     let engine = warm().await?;
     for (language, code) in [
-        (Language::Python, "while True: pass"),
-        (Language::Bash, "while :; do :; done"),
+        (Language::Python, "print('up', flush=True)\nwhile True: pass"),
+        (Language::Bash, "echo up; while :; do :; done"),
     ] {
         let mut neighbour = sandbox(&engine).await?;
         works(&mut neighbour, "y = 1; print(y)", "1\n").await?;
@@ -234,10 +234,16 @@ async fn a_killed_agent_ends_its_sandbox_only() -> Result<()> {
             .iter()
             .find(|agent| !others.contains(agent))
             .context("no agent")?;
-        let running = tokio::spawn(async move {
-            let execution = execute(&mut victim, language, code).await;
-            (victim, execution)
+        let up = Arc::new(Notify::new());
+        let running = tokio::spawn({
+            let up = Arc::clone(&up);
+            async move {
+                let mut sink = |_: Output<'_>| up.notify_one();
+                let execution = victim.run(language, code, Arc::default(), &mut sink).await;
+                (victim, execution)
+            }
         });
+        timeout(BOUND, up.notified()).await.context("the code does not begin")?;
         agent.signal(Signal::KILL)?;
         let (mut victim, execution) = timeout(BOUND, running).await.context("the run never ends")??;
         let execution = execution?;
@@ -246,7 +252,7 @@ async fn a_killed_agent_ends_its_sandbox_only() -> Result<()> {
             .await
             .context("no answer")?;
         let message = format!("{:#}", next.err().context("a dead sandbox ran code")?);
-        ensure!(!message.contains("jailer has ended"), "{message}");
+        ensure!(!message.contains("jailer exited"), "{message}");
         timeout(BOUND, victim.end()).await.context("the end never comes")??;
         works(&mut neighbour, "print(y + 1)", "2\n").await?;
         neighbour.end().await?;

@@ -7,7 +7,7 @@ use super::oci::{self, ContainerBackend, PythonStart};
 use super::{Backend, TierError};
 use crate::engine::{EngineConfig, Warmth};
 use crate::template::{BIN, Template};
-use atoll_core::{Language, SandboxId, Tier};
+use atoll_core::{Language, Tier};
 use atoll_jail::plan::{Rotation, TemplatePlan, ZygotePlan};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ pub(crate) async fn open(
         (Tier::Wasm, _) => open_wasm(config).await,
         (tier, _) => Err(TierError::NoWall {
             layer: tier.to_string(),
-            message: format!("this version of Atoll cannot build the tier `{tier}`"),
-            fix: "use the tier `jail`".to_owned(),
+            message: format!("tier `{tier}` is not supported by this version of Atoll"),
+            fix: "use tier `jail`".to_owned(),
         }),
     }
 }
@@ -131,7 +131,7 @@ fn plan(config: EngineConfig, template: &Template, zygote: Option<ZygotePlan>) -
             walls: config.walls,
         },
         program: config.program,
-        instance: SandboxId::from_random(crate::random_bytes()).as_str()[3..].to_owned(),
+        instance: atoll_jail::new_instance_name(crate::random_bytes()),
     }
 }
 

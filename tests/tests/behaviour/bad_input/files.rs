@@ -11,11 +11,11 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
     check(&[
         (
             &["ok.py", "--in", "none.csv"],
-            "input cannot be read: `none.csv`: No such file or directory (os error 2)",
+            "cannot read input `none.csv`: No such file or directory (os error 2)",
         ),
         (
             &["ok.py", "--in", "x.csv/"],
-            "input cannot be read: `x.csv/`: Not a directory (os error 20)",
+            "cannot read input `x.csv/`: Not a directory (os error 20)",
         ),
         (
             &["ok.py", "--in", "folder"],
@@ -23,7 +23,7 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
         ),
         (
             &["ok.py", "--in", "/dev/zero"],
-            "input is not a plain file: `/dev/zero`",
+            "input is not a regular file: `/dev/zero`",
         ),
         (&["ok.py", "--in", ""], "input name is empty"),
         (&["ok.py", "--in", "/"], "input is a directory, not a file: `/`"),
@@ -38,7 +38,7 @@ fn a_pipe_as_input_is_refused_without_waiting_for_a_writer() -> Result<()> {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;
     assert_eq!(
         world.refused_words(&["ok.py", "--in", "pipe"])?,
-        "input is not a plain file: `pipe`"
+        "input is not a regular file: `pipe`"
     );
     Ok(())
 }
@@ -73,11 +73,11 @@ fn hostile_input_names() -> Result<()> {
         (&["ok.py", "--in", "x.csv="], "input name is empty"),
         (
             &["ok.py", "--in", "x.csv", "--in", "other/x.csv"],
-            "input name is used twice: `x.csv`",
+            "duplicate input name: `x.csv`",
         ),
         (
             &["ok.py", "--in", "x.csv=a", "--in", "other/x.csv=a"],
-            "input name is used twice: `a`",
+            "duplicate input name: `a`",
         ),
     ])?;
     let world = World::new()?;
@@ -95,7 +95,7 @@ fn input_names_that_are_not_utf8() -> Result<()> {
     let given = OsString::from_iter([OsStr::new("x.csv="), OsStr::from_bytes(b"\xff\xfe")]);
     assert_eq!(
         world.refused(&["ok.py".as_ref(), "--in".as_ref(), &given], None)?,
-        "input name is not UTF-8"
+        "input name is not valid UTF-8"
     );
     fs::write(world.cwd().join(OsStr::from_bytes(b"\xff.csv")), "a")?;
     let own = world.refused(

@@ -10,10 +10,10 @@ fn code_that_is_not_there_or_is_no_code() -> Result<()> {
     check(&[
         (
             &["missing.py"],
-            "code cannot be read: `missing.py`: No such file or directory (os error 2)",
+            "cannot read code from `missing.py`: No such file or directory (os error 2)",
         ),
-        (&["folder"], "code is a directory, not a file: `folder`"),
-        (&["latin1.py"], "code is not UTF-8: byte 5 cannot be read"),
+        (&["folder"], "cannot read code: `folder` is a directory"),
+        (&["latin1.py"], "code is not valid UTF-8: invalid byte at offset 5"),
         (&["empty.py"], "code is empty"),
         (&["blank.py"], "code is empty"),
         (&["-c", ""], "code is empty"),
@@ -27,16 +27,16 @@ fn code_from_standard_input_is_checked_alike() -> Result<()> {
     assert_eq!(world.refused(&[], Some(b""))?, "code is empty");
     assert_eq!(
         world.refused(&[OsStr::new("-")], Some(b"print('\xff')"))?,
-        "code is not UTF-8: byte 7 cannot be read"
+        "code is not valid UTF-8: invalid byte at offset 7"
     );
     assert_eq!(
         world.refused(&[OsStr::new("--lang=bash")], Some(b"echo a\0b"))?,
-        "code has a NUL character, which a shell cannot read"
+        "code contains a NUL character, which bash does not support"
     );
     let long = vec![b'#'; (10 << 20) + 1];
     assert_eq!(
         world.refused(&[], Some(&long))?,
-        "code is longer than 10 MiB: standard input; give data with `--in`"
+        "code in standard input exceeds 10 MiB; pass data with `--in`"
     );
     Ok(())
 }
@@ -51,8 +51,8 @@ fn code_as_an_argument_must_be_utf8() -> Result<()> {
 
 #[test]
 fn values_out_of_range_are_refused_with_the_range() -> Result<()> {
-    let memory = "memory is out of range: asked";
-    let time = "timeout is out of range: asked";
+    let memory = "memory is out of range: requested";
+    let time = "timeout is out of range: requested";
     check(&[
         (
             &["ok.py", "--memory", "1MiB"],
@@ -68,15 +68,15 @@ fn values_out_of_range_are_refused_with_the_range() -> Result<()> {
         ),
         (
             &["ok.py", "--memory", "lots"],
-            "memory cannot be read: `lots`; write it like `512MiB` or `4GiB`",
+            "invalid value `lots` for memory: expected a value such as `512MiB` or `4GiB`",
         ),
         (
             &["ok.py", "--memory=-1"],
-            "memory cannot be read: `-1`; write it like `512MiB` or `4GiB`",
+            "invalid value `-1` for memory: expected a value such as `512MiB` or `4GiB`",
         ),
         (
             &["ok.py", "--timeout", "-1"],
-            "timeout cannot be read: `-1`; write it like `30s`, `500ms` or `5m`",
+            "invalid value `-1` for timeout: expected a value such as `30s`, `500ms` or `5m`",
         ),
         (
             &["ok.py", "--timeout", "0s"],
@@ -88,15 +88,15 @@ fn values_out_of_range_are_refused_with_the_range() -> Result<()> {
         ),
         (
             &["ok.py", "--timeout", "soon"],
-            "timeout cannot be read: `soon`; write it like `30s`, `500ms` or `5m`",
+            "invalid value `soon` for timeout: expected a value such as `30s`, `500ms` or `5m`",
         ),
         (
             &["ok.py", "--cpus", "0"],
-            "cpus is out of range: asked 0, allowed 0.1 to 1024",
+            "cpus is out of range: requested 0, allowed 0.1 to 1024",
         ),
         (
             &["ok.py", "--cpus", "two"],
-            "cpus cannot be read: `two`; write it like `1`, `0.5` or `2`",
+            "invalid value `two` for cpus: expected a value such as `1`, `0.5` or `2`",
         ),
     ])
 }
@@ -104,39 +104,39 @@ fn values_out_of_range_are_refused_with_the_range() -> Result<()> {
 #[test]
 fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
     let tiers = "auto, wasm, jail, container, gvisor, microvm";
-    let templates = "cannot use this template: there is no template";
+    let templates = "cannot use this template: unknown template";
     check(&[
         (
             &["ok.py", "--lang", "cobol"],
-            "unknown language `cobol`; one of: python, javascript, typescript, bash",
+            "unknown language `cobol`; expected one of: python, javascript, typescript, bash",
         ),
         (
             &["ok.py", "--lang", "r"],
-            "language is planned, not there yet: `r`; use python, javascript, typescript or bash",
+            "language `r` is not supported yet; use python, javascript, typescript or bash",
         ),
         (
             &["ok.py", "--profile", "huge"],
-            "unknown profile `huge`; one of: small, data",
+            "unknown profile `huge`; expected one of: small, data",
         ),
         (
             &["ok.py", "--tier", "moat"],
-            &format!("unknown tier `moat`; one of: {tiers}"),
+            &format!("unknown tier `moat`; expected one of: {tiers}"),
         ),
         (
             &["ok.py", "--template", "nope"],
-            &format!("{templates} `nope`; known are python-data, python-min"),
+            &format!("{templates} `nope`; known templates: python-data, python-min"),
         ),
         (
             &["ok.py", "--net", "example.com"],
-            "network access (`--net` other than `none`) is planned, not there yet",
+            "network access (`--net` other than `none`) is not supported yet",
         ),
         (
             &["ok.py", "--policy", "lax"],
-            "there is no policy `lax`; shipped are open, standard, guarded and strict, others are files",
+            "unknown policy `lax`; use open, standard, guarded, strict or the path of a policy file",
         ),
         (
             &["ok.py", "--server", "https://127.0.0.1"],
-            "not the address of a server: `https://127.0.0.1`: https is not spoken yet; use a tunnel or a proxy on this machine",
+            "invalid server URL `https://127.0.0.1`: https is not supported yet; use a tunnel or a proxy on this host",
         ),
     ])?;
     let world = World::new()?;
@@ -152,9 +152,9 @@ fn flags_that_make_no_sense() -> Result<()> {
     check(&[
         (
             &["ok.py", "--env", "NOVALUE"],
-            "`--env` takes NAME=VALUE, not \"NOVALUE\"",
+            "invalid `--env` \"NOVALUE\": expected NAME=VALUE",
         ),
-        (&["ok.py", "--env", "=x"], "`--env` takes NAME=VALUE, not \"=x\""),
+        (&["ok.py", "--env", "=x"], "invalid `--env` \"=x\": expected NAME=VALUE"),
         (
             &[
                 "ok.py",
@@ -163,7 +163,7 @@ fn flags_that_make_no_sense() -> Result<()> {
                 "--env",
                 &format!("A={}", "x".repeat(131_000)),
             ],
-            "environment is larger than 96 KiB: 131007 bytes; give large values as input files",
+            "environment exceeds 96 KiB (131007 bytes); pass large values as input files",
         ),
         (&["ok.py", "--out", "x.csv"], "`--out` is not a directory: `x.csv`"),
         (

@@ -1,7 +1,7 @@
 //! A directory of things to point at, and the checks that hold for every refusal.
 
 use anyhow::{Context, Result};
-use atoll_tests::census::{leftovers, nothing_left_since};
+use atoll_tests::census::Watch;
 use atoll_tests::{Ran, atoll, run_command, run_fed};
 use std::ffi::OsStr;
 use std::fs;
@@ -11,13 +11,15 @@ use std::process::Command;
 /// A directory with a few things to point at, and a data directory that must never come into being.
 pub(super) struct World {
     dir: tempfile::TempDir,
+    watch: Watch,
 }
 
 impl World {
     pub(super) fn new() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         fs::create_dir(dir.path().join("cwd"))?;
-        let world = Self { dir };
+        let watch = Watch::start()?;
+        let world = Self { dir, watch };
         let cwd = world.cwd();
         fs::write(cwd.join("ok.py"), "print(1)")?;
         fs::write(cwd.join("x.csv"), "a,b\n")?;
@@ -45,8 +47,7 @@ impl World {
 
     /// Runs and checks what holds for every refusal; gives back the sentence.
     pub(super) fn refused(&self, args: &[&OsStr], stdin: Option<&[u8]>) -> Result<String> {
-        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-        let before = (listing(self.dir.path())?, leftovers());
+        let before = listing(self.dir.path())?;
         let mut command = self.command();
         command.args(args);
         let ran = match stdin {
@@ -55,8 +56,8 @@ impl World {
         };
         let Ran { code, stdout, stderr } = &ran;
         assert_eq!((code, stdout.as_str()), (&Some(2), ""), "{args:?}: {ran:?}");
-        assert_eq!(listing(self.dir.path())?, before.0, "{args:?} left files");
-        nothing_left_since(&before.1)?;
+        assert_eq!(listing(self.dir.path())?, before, "{args:?} left files");
+        self.watch.nothing_left()?;
         assert_eq!(children()?, "", "{args:?} left processes");
         let sentence = stderr.lines().next().context("nothing on stderr")?;
         let sentence = sentence
@@ -87,7 +88,7 @@ fn listing(dir: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Orphans come to this process, which has asked for them; a clean run leaves none.
+/// Children of this process, dead ones included: the watch makes it the parent of orphans, and a clean run leaves none.
 fn children() -> Result<String> {
     let mut all = String::new();
     for task in fs::read_dir("/proc/self/task")? {

@@ -1,6 +1,7 @@
 //! What a virtual machine needs of its host, and whether the processor runs it or software, which is no wall.
 
-use super::{Run, command};
+use super::command;
+use crate::parts::Run;
 use anyhow::{Context, Result};
 use atoll_tests::process::{Process, descendants, eventually};
 use atoll_tests::{home, run_command};
@@ -83,7 +84,7 @@ fn devices_with_a_machine(mut run: Run) -> Result<Option<BTreeSet<String>>> {
 fn where_the_processor_is_trusted_its_device_is_shown_to_qemu_and_nothing_else() -> Result<()> {
     // Everything that is made once is made.
     assert_eq!(run_command(&mut command("1"))?.code, Some(0));
-    let software = Run::start("while True: pass")?;
+    let software = Run::start(&mut command("while True: pass"))?;
     let mut without = BTreeSet::new();
     eventually("a machine", || {
         without = machine(&software).map(devices).unwrap_or_default();
