@@ -63,12 +63,7 @@ pub(crate) fn build(project: &Project) -> Result<Packages> {
 /// maturin builds with the same target directory and profile: cargo finds everything compiled.
 fn build_wheel(project: &Project, dir: &Path) -> Result<PathBuf> {
     let python = MATURIN.ensure_environment(project)?;
-    let mut maturin = project.command(python);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("CARGO_PKG_") {
-            maturin.env_remove(name);
-        }
-    }
+    let mut maturin = project.build_command(python);
     maturin.current_dir(project.root.join("packaging"));
     maturin
         .args(["-m", "maturin", "build", "--release", "--locked", "--out"])

@@ -61,16 +61,20 @@ impl Project {
         given.map_or_else(|| self.target.join("microvm-kernel"), PathBuf::from)
     }
 
-    /// Cargo without the variables that `cargo run` sets for xtask: build scripts that read them would run again, and
-    /// everything above them would be rebuilt, after each build by hand.
     pub(crate) fn cargo(&self) -> Command {
-        let mut cargo = self.command(&self.cargo);
+        self.build_command(&self.cargo)
+    }
+
+    /// A program that builds, without the variables that `cargo run` sets for xtask: build scripts that read them would
+    /// run again, and everything above them would be rebuilt, after each build by hand.
+    pub(crate) fn build_command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.command(program);
         for (name, _) in env::vars_os() {
             if is_about_xtask(&name.to_string_lossy()) {
-                cargo.env_remove(name);
+                command.env_remove(name);
             }
         }
-        cargo
+        command
     }
 
     /// A child that runs in the source root and sees the project's environment.

@@ -18,10 +18,15 @@ use crate::tries::{Progress, probes};
 use crate::verdict::Finding;
 use crate::{ends, neighbours, network, outputs};
 use atoll_core::execution::Receipt;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// Loads are not made on a machine with less free memory than this: the largest touches 200 MiB, three at a time.
 const FREE_FOR_LOADS: u64 = 1 << 30;
+
+/// Ids of the findings that belong to the attack as a whole.
+const CLEANUP: &str = "C03b";
+const MACHINE: &str = "P21b";
 
 /// All probes that are more than one piece of code.
 pub fn cases() -> impl Iterator<Item = &'static Case> {
@@ -48,11 +53,35 @@ pub fn steps() -> u64 {
 
 /// Tries everything. An error means that nothing could be tried at all.
 pub async fn attack(bench: &Bench, progress: &dyn Progress) -> Result<Report, AttackError> {
+    selected(bench, &|_| true, progress).await
+}
+
+/// Runs only the probes with these ids; the ids of system calls end with `s`. An unknown id is an error.
+pub async fn attack_only(bench: &Bench, ids: &[&str], progress: &dyn Progress) -> Result<Report, AttackError> {
+    let known = known_ids();
+    if let Some(unknown) = ids.iter().find(|id| !known.contains(**id)) {
+        return Err(AttackError::Words(format!("no probe has the id {unknown}")));
+    }
+    selected(bench, &|id| ids.contains(&id), progress).await
+}
+
+fn known_ids() -> BTreeSet<String> {
+    let single = single().into_iter().map(|probe| probe.id.to_owned());
+    let loads = LOADS.iter().map(|load| load.id.to_owned());
+    let cases = cases().map(|case| case.id.to_owned());
+    let rows = rows().into_iter().map(Row::finding_id);
+    let whole = [CLEANUP, MACHINE].map(str::to_owned);
+    single.chain(loads).chain(cases).chain(rows).chain(whole).collect()
+}
+
+async fn selected(
+    bench: &Bench,
+    is_wanted: &dyn Fn(&str) -> bool,
+    progress: &dyn Progress,
+) -> Result<Report, AttackError> {
     // The probes know the numbers of one architecture; elsewhere a number is another call.
     if !cfg!(target_arch = "x86_64") {
-        return Err(AttackError::Words(
-            "the probes know the system calls of x86-64 only".to_owned(),
-        ));
+        return Err(AttackError::Words("the attack probes support x86-64 only".to_owned()));
     }
     let begun = Instant::now();
     let lab = Lab::open(&bench.config.home)?;
@@ -62,16 +91,25 @@ pub async fn attack(bench: &Bench, progress: &dyn Progress) -> Result<Report, At
         ground,
         ..bench.clone()
     };
-    let mut findings = probes(bench, &lab, here, &single(), progress).await?;
-    findings.extend(Answers::ask(bench, progress).await?.findings(&rows()));
-    findings.extend(bounded_loads(bench, here, progress).await?);
-    for case in cases().filter(|case| ground.asks(case.id)) {
+    let wanted: Vec<&Probe> = single().into_iter().filter(|probe| is_wanted(probe.id)).collect();
+    let mut findings = probes(bench, &lab, here, &wanted, progress).await?;
+    let wanted: Vec<&Row> = rows().into_iter().filter(|row| is_wanted(&row.finding_id())).collect();
+    if !wanted.is_empty() {
+        findings.extend(Answers::ask(bench, progress).await?.findings(&wanted));
+    }
+    let wanted: Vec<&Load> = LOADS.iter().filter(|load| is_wanted(load.id)).collect();
+    findings.extend(bounded_loads(bench, here, &wanted, progress).await?);
+    for case in cases().filter(|case| ground.asks(case.id) && is_wanted(case.id)) {
         progress.next(case.id);
         findings.push(case.finding(bench, &lab, here).await);
     }
-    progress.next("what is left");
-    findings.push(nothing_left(bench).await);
-    findings.push(lab.machine());
+    if is_wanted(CLEANUP) {
+        progress.next("cleanup check");
+        findings.push(nothing_left(bench).await);
+    }
+    if is_wanted(MACHINE) {
+        findings.push(lab.machine());
+    }
     findings.sort_by(|one, other| place(&one.id).cmp(&place(&other.id)));
     Ok(Report::new(bench, host, receipt, findings, begun.elapsed()))
 }
@@ -80,7 +118,7 @@ pub async fn attack(bench: &Bench, progress: &dyn Progress) -> Result<Report, At
 async fn first_look(bench: &Bench) -> Result<(HostReport, Receipt), AttackError> {
     let engine = bench.engine(&[]).await?;
     let host = engine.host().map(HostReport::of);
-    let host = host.ok_or_else(|| AttackError::Words("the tier wasm cannot be attacked".to_owned()))?;
+    let host = host.ok_or_else(|| AttackError::Words("attack probes do not support tier `wasm`".to_owned()))?;
     let mut own = sandbox(&engine).await?;
     let receipt = python(&mut own, "6*7").await?.receipt;
     own.end().await?;
@@ -88,13 +126,17 @@ async fn first_look(bench: &Bench) -> Result<(HostReport, Receipt), AttackError>
     Ok((host, receipt))
 }
 
-async fn bounded_loads(bench: &Bench, here: Here, progress: &dyn Progress) -> Result<Vec<Finding>, AttackError> {
-    let all: Vec<&'static Load> = LOADS.iter().collect();
+async fn bounded_loads(
+    bench: &Bench,
+    here: Here,
+    wanted: &[&'static Load],
+    progress: &dyn Progress,
+) -> Result<Vec<Finding>, AttackError> {
     if free_memory().is_some_and(|free| free >= FREE_FOR_LOADS) {
-        return loads(bench, here, &all, progress).await;
+        return loads(bench, here, wanted, progress).await;
     }
-    let why = "not tried: less than 1 GiB of memory is free, and loads must not hurt the machine";
-    Ok(all
+    let why = "not run: less than 1 GiB of memory is free on this host";
+    Ok(wanted
         .iter()
         .map(|load| Finding::left_out(load.id, load.claim, why))
         .collect())

@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 
 pub const PRELUDE: &str = include_str!("../code/prelude.py");
 /// The longest that a plain process of a control may take.
-const OUTSIDE: Duration = Duration::from_secs(30);
+const OUTSIDE: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Debug)]
 pub struct Bench {
@@ -46,7 +46,7 @@ impl Bench {
     pub async fn engine(&self, without: &[Wall]) -> Result<Arc<Engine>, AttackError> {
         let without = without.iter().filter(|wall| self.ground.can_lack(**wall));
         let walls = without.fold(self.config.walls.clone(), |all: Walls, wall| {
-            all.without(*wall, "a control must breach; only our own code runs in it")
+            all.without(*wall, "attack control: must breach; runs only Atoll's own probes")
         });
         let config = EngineConfig {
             walls,
@@ -162,8 +162,8 @@ fn plain(code: &str, dir: &Path) -> tokio::process::Command {
 
 async fn in_time<T>(running: impl Future<Output = std::io::Result<T>>) -> Result<T, AttackError> {
     let ended = tokio::time::timeout(OUTSIDE, running).await;
-    let ended = ended.map_err(|_| AttackError::Words("a plain process did not end in time".to_owned()))?;
-    ended.map_err(AttackError::io("start python3 of this machine"))
+    let ended = ended.map_err(|_| AttackError::Words("an unsandboxed control process timed out".to_owned()))?;
+    ended.map_err(AttackError::io("start python3 on this host"))
 }
 
 /// Runs code outside of any sandbox that leaves processes behind; `word` is on their command line.

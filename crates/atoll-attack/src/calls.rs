@@ -25,17 +25,28 @@ pub struct Answers {
     ground: Ground,
 }
 
+/// Rows are reported by their number of the catalogue, with an `s`.
+fn finding_id(id: &str) -> String {
+    format!("{id}s")
+}
+
+impl Row {
+    pub(crate) fn finding_id(&self) -> String {
+        finding_id(self.id)
+    }
+}
+
 impl Answers {
     /// Everywhere but as root of the machine.
     pub async fn ask(bench: &Bench, progress: &dyn Progress) -> Result<Self, AttackError> {
-        progress.next(&format!("{} system calls", ROWS.len()));
+        progress.next(&format!("{} system call probes", ROWS.len()));
         let strict = answers(bench, &[]).await?;
-        progress.next("system calls control");
+        progress.next("system call controls");
         Ok(Self {
             strict,
             open: in_words(answers(bench, &[Wall::Seccomp]).await),
             wide_open: in_words(answers(bench, &[Wall::Seccomp, Wall::Capabilities]).await),
-            as_root: Err("not asked: it needs root of the machine itself".to_owned()),
+            as_root: Err("not run: requires root on the host".to_owned()),
             ground: bench.ground,
         })
     }
@@ -64,10 +75,10 @@ impl Answers {
         }
         self.strict.judge_twins(&mut shown);
         let claim = match rows.len() {
-            1 => "1 system call is answered by the filter, not by the kernel".to_owned(),
-            many => format!("{many} system calls are answered by the filter, not by the kernel"),
+            1 => "1 system call is rejected by the seccomp filter before it reaches the kernel".to_owned(),
+            many => format!("{many} system calls are rejected by the seccomp filter before they reach the kernel"),
         };
-        shown.judge(format!("{id}s"), claim)
+        shown.judge(finding_id(id), claim)
     }
 
     fn judge(&self, row: &Row, shown: &mut Shown) {
@@ -79,20 +90,20 @@ impl Answers {
         };
         let without = match without {
             Ok(facts) => facts.word(name),
-            Err(why) => return shown.doubt(format!("`{name}`: the control was not made: {why}")),
+            Err(why) => return shown.doubt(format!("`{name}`: the control did not run: {why}")),
         };
         match said {
             said if said == row.answer => shown.saw(format!("`{name}` {said}")),
-            "absent" | "hangs" | "nothing" => shown.doubt(format!("`{name}` gave no answer: {said}")),
-            said => shown.breach(format!("`{name}` answered {said}, not {}", row.answer)),
+            "absent" | "hangs" | "nothing" => shown.doubt(format!("`{name}` returned no result: {said}")),
+            said => shown.breach(format!("`{name}` returned {said}, expected {}", row.answer)),
         }
         if self.ground.answers_alike(name, without) {
             return shown.saw(format!(
-                "`{name}` is refused without the filter as well, by another kernel than the host's or another rule"
+                "`{name}` is also refused without the filter, by a non-host kernel or another rule"
             ));
         }
         let another = without != row.answer && without != "absent";
-        shown.control(another, format!("`{name}` answers {without} without the filter"));
+        shown.control(another, format!("`{name}` returns {without} without the filter"));
     }
 }
 

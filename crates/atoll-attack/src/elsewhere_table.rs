@@ -39,29 +39,29 @@ const fn ends(ends: &'static [Outcome]) -> Instead {
         expect: &[],
         breach: None,
         ends_sandbox: true,
-        counted_bytes: 0,
+        is_measured: false,
     })
 }
 
 /// It runs to its end, in memory of gVisor's kernel that is counted as the sandbox's.
-const fn counted(expect: &'static [Expect], counted_bytes: u64) -> Instead {
+const fn counted(expect: &'static [Expect], is_measured: bool) -> Instead {
     Instead::Load(LoadThere {
         ends: &[Outcome::Ok],
         expect,
         breach: None,
         ends_sandbox: false,
-        counted_bytes,
+        is_measured,
     })
 }
 
 /// The same, and there may be no room for it: then the host ends gVisor's kernel.
-const fn counted_or_ends(expect: &'static [Expect], counted_bytes: u64) -> Instead {
+const fn counted_or_ends(expect: &'static [Expect]) -> Instead {
     Instead::Load(LoadThere {
         ends: &[Outcome::Ok, Outcome::MemoryLimit],
         expect,
         breach: None,
         ends_sandbox: true,
-        counted_bytes,
+        is_measured: true,
     })
 }
 
@@ -72,34 +72,38 @@ const fn or_deadline(ends: &'static [Outcome]) -> Instead {
         expect: &[],
         breach: None,
         ends_sandbox: false,
-        counted_bytes: 0,
+        is_measured: false,
     })
 }
 
-const FULL: &str = "a guest's kernel takes the pages of programs from the sandbox again and again before it takes a process: it stands \
-                    still at its limit, and the deadline may come first";
+const FULL: &str = "at the memory limit the guest kernel keeps evicting program pages before it kills a process, so \
+                    the sandbox stalls and may hit its deadline first";
 const LANDLOCK: &str =
-    "gVisor's kernel has no Landlock; what is behind its files is asked by T01b: a process without any";
-const OF_HOST: &str =
-    "it looks at processes of the sandbox from outside, and there are none: only gVisor's kernel, asked by T01b";
-const JUST_FITS: &str = "gVisor's kernel keeps them in its own memory, which the sandbox's group counts: they just fit, or that kernel is ended";
+    "gVisor's kernel has no Landlock; T01b checks instead that its process on the host can open no files";
+const OF_HOST: &str = "the probe inspects the sandbox's processes from the host, and gVisor has none there; T01b checks gVisor's \
+     kernel instead";
+const JUST_FITS: &str = "gVisor's kernel keeps them in its own memory, which is charged to the sandbox's cgroup: \
+                         they fit, or that kernel is killed";
 const MEMORY: &str =
-    "the host ends gVisor's kernel when the group's memory is used up; the neighbour and the host go on";
-const COUNTED: &str = "gVisor's kernel keeps it in its own memory, which the sandbox's group counts and bounds; the host's tables hold none";
+    "the host kills gVisor's kernel when the cgroup is out of memory; the neighbour and the host keep running";
+const COUNTED: &str = "gVisor's kernel keeps it in its own memory, which the sandbox's cgroup charges and limits; \
+                       nothing is stored in the host's kernel";
 
-const OLD_LANDLOCK: &str = "Linux 6.1 has no Landlock that we can use. What it would keep shut besides is the guest's own; that being undumpable \
-                            alone is enough is asked by P02d, F22c and F22d";
+const OLD_LANDLOCK: &str = "Linux 6.1 does not have the Landlock version that Atoll needs. Landlock would only \
+                            protect parts of the guest itself; P02d, F22c and F22d check that the non-dumpable flag \
+                            alone is sufficient";
 const OF_GUEST: &str =
-    "it looks at processes of the sandbox from outside, and there are none: only the machine's, asked by C01 and C03";
+    "the probe inspects the sandbox's processes from the host, which sees only the VM's; C01 and C03 check those";
 const OWN_WATCH: &str =
-    "each sandbox has a kernel of its own: a neighbour's is never seen, so the control watches the own process";
+    "each sandbox has its own kernel, so neighbours are never visible; the control watches the sandbox's own process";
 const MACHINE: &str =
-    "the host sees the machine and who keeps it: the daemons are in the guest's memory and go with it";
+    "the host sees only the VM and its supervisor; the daemons live in the guest's memory and end with it";
 
 pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor(
         "F02",
-        "/dev is gVisor's own and has a /dev/fuse, which only gVisor's kernel would serve, and to nobody without a mount",
+        "/dev is emulated by gVisor and includes /dev/fuse, which is served by gVisor's kernel only and is useless \
+         without a mount",
         answers(&[e(
             "writable",
             &[
@@ -109,7 +113,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "F03",
-        "gVisor's /proc cannot hide processes: PID 1 is the sandbox's own agent, holds no secret, and its memory and root stay shut",
+        "gVisor's /proc cannot hide processes: PID 1 is the sandbox's own agent, which holds no secrets, and its \
+         memory and root stay inaccessible",
         answers(&[
             e("proc1 cmdline", &["ok"]),
             e("proc1 environ", &["ok"]),
@@ -121,7 +126,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "F04",
-        "these are gVisor's words about itself, another version than the host's (the receipt compares them); of the host only how much memory it has, which `sysinfo` tells in the jail as well",
+        "these files describe gVisor's own kernel, whose version differs from the host's (the receipt compares the \
+         two); the only fact about the host is its amount of memory, which `sysinfo` shows in the jail too",
         with_control(
             &[
                 e("read cmdline", &["ok"]),
@@ -133,13 +139,13 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "F05",
-        "gVisor always has the directory; ours is empty",
+        "gVisor always provides the directory; here it is empty",
         answers(&[e("/sys", &["ok"])]),
     ),
     gvisor(
         "F13",
-        "gVisor's kernel refuses nodes to everybody without a capability, filter or not, so no control makes one; that a device \
-         which is there would be found is shown by its own /dev/fuse",
+        "gVisor's kernel refuses to create device nodes without a capability, with or without the filter, so no \
+         control can create one; gVisor's own /dev/fuse shows that an existing device would be found",
         with_control(
             &[e("open fuse", &["ok"]), e("controlling terminal", &["EIO"])],
             &[("open fuse", "ok")],
@@ -147,7 +153,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "F14",
-        "this gVisor shows no nosuid and knows no set-user-id programs at all: the copy runs as its caller",
+        "this gVisor release does not show nosuid and does not support set-user-ID programs: the copy runs as its \
+         caller",
         answers(&[e(
             "mounts",
             &["/ /data/input /data/output /dev/shm /home/user /mnt/data /opt/atoll /proc /tmp /usr"],
@@ -155,23 +162,24 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "F15",
-        "without the filter gVisor's kernel answers: it has no such call",
+        "without the filter gVisor's kernel handles the call, which it does not implement",
         with_control(&[], &[("fsopen", "ENOSYS")]),
     ),
     gvisor(
         "F16",
-        "gVisor's own word for files without a name",
+        "gVisor returns a different error for unnamed files",
         answers(&[e("unnamed file", &["ENOTSUP", "EROFS"])]),
     ),
     gvisor(
         "F17",
-        "watches are gVisor's own, one kernel per sandbox: a neighbour's is never seen, so the control watches the own process",
+        "gVisor implements watches itself, with one kernel per sandbox, so neighbours are never visible; the control \
+         watches the sandbox's own process",
         Instead::Itself,
     ),
-    gvisor("F17b", "gVisor's kernel has no F_NOTIFY", Instead::NotAsked),
+    gvisor("F17b", "gVisor's kernel does not implement F_NOTIFY", Instead::NotAsked),
     gvisor(
         "F19",
-        "without the filter gVisor's kernel answers: it keeps no such attributes",
+        "without the filter gVisor's kernel handles the call, and it does not support these attributes",
         with_control(&[], &[("set user.x", "ENOTSUP")]),
     ),
     gvisor("F22", LANDLOCK, Instead::NotAsked),
@@ -180,7 +188,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor("F22d", LANDLOCK, Instead::NotAsked),
     gvisor(
         "P02",
-        "gVisor's /proc shows the map of PID 1; its memory stays shut, and the calls do not exist without the filter",
+        "gVisor's /proc shows the memory map of PID 1, but not its memory; without the filter the calls are not \
+         implemented",
         with_control(&[e("mapped memory of 1", &["EPERM"])], &[("readv child", "ENOSYS")]),
     ),
     gvisor("P02b", LANDLOCK, Instead::NotAsked),
@@ -188,8 +197,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor("P02d", LANDLOCK, Instead::NotAsked),
     gvisor(
         "P03",
-        "PID 1 is the sandbox's own agent and of the same user, in a kernel without Landlock: who signals it ends his own \
-         sandbox (P04b). No number of the host can be named",
+        "PID 1 is the sandbox's own agent with the same user, in a kernel without Landlock: code that signals it \
+         ends its own sandbox (P04b). Host PIDs cannot be addressed",
         with_control(
             &[
                 e("kill 1", &["ok"]),
@@ -203,29 +212,30 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "P04",
-        "code may end its own PID 1; P04b asks that nobody else suffers",
+        "code can kill its own PID 1; P04b checks that no other sandbox is affected",
         Instead::NotAsked,
     ),
     gvisor(
         "P05",
-        "gVisor's /proc has not all namespaces as files; without the filter its own kernel would make some of its own",
+        "gVisor's /proc does not list all namespaces; without the filter gVisor's kernel would create its own",
         with_control(&[e("setns *", &["EPERM", "ENOENT"])], &[("unshare files", "ok")]),
     ),
     gvisor(
         "P06b",
-        "the second lock is a setting of the host's kernel. A namespace that gVisor's kernel makes has power over that kernel's \
-         things only; the filter refuses it (P06)",
+        "the second layer is a sysctl of the host's kernel. A namespace created by gVisor's kernel has privileges in \
+         that kernel only, and the filter refuses it (P06)",
         answers(&[e("user namespace", &["ok all"]), e("tool unshare", &["worked"])]),
     ),
     gvisor(
         "P07",
-        "a claim about what works, not about the wall: gVisor's kernel has no clone3 either, and a pool of processes may hang in it",
+        "the claim is about functionality, not isolation: gVisor's kernel does not implement clone3 either, and a \
+         process pool may hang in it",
         Instead::NotAsked,
     ),
     gvisor(
         "P11",
-        "no other ABI exists: gVisor takes `int 0x80` for the usual call of that number, which its filter has judged, and \
-         32-bit code cannot run",
+        "there is no other ABI: gVisor treats `int 0x80` as the regular call with that number, to which the filter \
+         applies, and 32-bit code cannot run",
         with_control(
             &[
                 e("int80 getpid", &["other"]),
@@ -237,28 +247,28 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "P15",
-        "raw sockets ask for a capability that not even the first process has",
+        "raw sockets require a capability that not even the first process has",
         with_control(&[], &[("family NETLINK", "ok"), ("netlink ROUTE", "ok")]),
     ),
     gvisor(
         "P15b",
-        "gVisor's kernel does not know the family",
+        "gVisor's kernel does not support the address family",
         with_control(&[], &[("stream", "not loaded")]),
     ),
     gvisor(
         "P16b",
-        "contexts of one sandbox can meet, because there is no Landlock; two sandboxes cannot",
+        "without Landlock, contexts of one sandbox can reach each other; two sandboxes cannot",
         Instead::Itself,
     ),
     gvisor(
         "P18",
-        "gVisor's kernel looks at noexec when a program starts and not when a file is mapped; what is mapped runs in the same \
-         process behind the same wall",
+        "gVisor's kernel enforces noexec when a program starts, not when a file is mapped; mapped code runs in the \
+         same process under the same isolation",
         answers(&[e("map /dev/shm to execute", &["ok"])]),
     ),
     gvisor(
         "P20",
-        "a priority is a number that gVisor's kernel keeps and nobody looks at: the host's shares are the group's",
+        "gVisor's kernel stores priorities and does not use them; CPU shares on the host are those of the cgroup",
         with_control(
             &[e("nice -20", &["ok"])],
             &[("setattr", "ENOSYS"), ("mlockall", "EINVAL")],
@@ -266,12 +276,12 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     gvisor(
         "P22",
-        "without the filter gVisor's kernel answers, with its own words for another id",
+        "without the filter gVisor's kernel handles the calls, and returns different errors for other ids",
         with_control(&[], &[("setresuid own", "ok"), ("capset", "ok")]),
     ),
     gvisor(
         "P23",
-        "gVisor's kernel has every id, none of which is one of the host: those are in the map around it, asked by T01b",
+        "all ids exist inside gVisor's kernel, and none is a host id; T01b checks the id map around that kernel",
         answers(&[
             e("uid_map", &["wide"]),
             e("gid_map", &["wide"]),
@@ -281,24 +291,24 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor("P23b", OF_HOST, Instead::NotAsked),
     gvisor(
         "Z02",
-        "the other end is the agent in the same gVisor kernel; the engine's end is a byte stream without a name",
+        "the peer is the agent in the same gVisor kernel; the engine's end is an anonymous byte stream",
         answers(&[e("peer pid", &["seen"]), e("peer uid", &["1000"])]),
     ),
     gvisor(
         "Z16",
-        "gVisor's kernel has no keys: without the filter it refuses with a word of its own",
+        "gVisor's kernel has no key management: without the filter it returns a different error",
         with_control(&[], &[("get session", "EACCES"), ("add_key", "EACCES")]),
     ),
     gvisor("Z16b", "gVisor's kernel has no keyrings", Instead::NotAsked),
     gvisor("Z17", OF_HOST, Instead::NotAsked),
     gvisor(
         "N01b",
-        "gVisor's own word for a network that is not there",
+        "gVisor returns a different error for an absent network",
         answers(&[e("road *", &["EHOSTUNREACH", "ENETUNREACH"])]),
     ),
     gvisor(
         "R01",
-        "gVisor's kernel does not count processes: the group does, and ends that kernel",
+        "gVisor's kernel does not limit processes; the cgroup does, and exceeding it ends that kernel",
         ends(&[Outcome::Killed, Outcome::MemoryLimit, Outcome::Error]),
     ),
     gvisor("R03", MEMORY, ends(&[Outcome::MemoryLimit])),
@@ -306,20 +316,20 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     gvisor("R06b", MEMORY, ends(&[Outcome::MemoryLimit])),
     gvisor("R08", MEMORY, ends(&[Outcome::MemoryLimit])),
     gvisor("D03", MEMORY, ends(&[Outcome::MemoryLimit])),
-    gvisor("R06", JUST_FITS, counted_or_ends(&[e("queued", &["all"])], 4 << 20)),
-    gvisor("R06c", JUST_FITS, counted_or_ends(&[e("queued", &["all"])], 8 << 20)),
-    gvisor("R06d", COUNTED, counted(&[e("rights", &["all"])], 0)),
-    gvisor("R07", COUNTED, counted(&[e("timers", &["all"])], 0)),
-    gvisor("R07c", JUST_FITS, counted_or_ends(&[e("watches", &["all"])], 16 << 20)),
+    gvisor("R06", JUST_FITS, counted_or_ends(&[e("queued", &["all"])])),
+    gvisor("R06c", JUST_FITS, counted_or_ends(&[e("queued", &["all"])])),
+    gvisor("R06d", COUNTED, counted(&[e("rights", &["all"])], false)),
+    gvisor("R07", COUNTED, counted(&[e("timers", &["all"])], false)),
+    gvisor("R07c", JUST_FITS, counted_or_ends(&[e("watches", &["all"])])),
     gvisor(
         "R07b",
-        "gVisor's kernel has a bound of its own, whatever the limit says: no control goes beyond it",
+        "gVisor's kernel has a fixed limit of its own, which no control can exceed",
         Instead::Load(LoadThere {
             ends: &[],
             expect: &[],
             breach: Some(&[("signals", "stopped EAGAIN")]),
             ends_sandbox: false,
-            counted_bytes: 0,
+            is_measured: false,
         }),
     ),
     guest("R03", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
@@ -338,25 +348,27 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     guest("D03", FULL, or_deadline(&[Outcome::MemoryLimit, Outcome::Timeout])),
     guest(
         "R06c",
-        "the group of a guest's kernel counts these bytes as the sandbox's memory, and they fit into it",
-        counted(&[e("queued", &["all"])], 8 << 20),
+        "the guest kernel's cgroup charges these bytes as the sandbox's memory, and they fit into its limit",
+        counted(&[e("queued", &["all"])], true),
     ),
     guest(
         "R07c",
-        "the kernel of a guest has a bound of its own for them, by its small memory, so no control goes beyond it. What they take is \
-         the guest's own memory and never the host's: R03 and R08 ask for its bound",
+        "the guest kernel limits them by its own small memory, so no control can exceed that limit. They use the \
+         guest's memory, never the host's; R03 and R08 check its limit",
         Instead::NotAsked,
     ),
     guest(
         "F15",
-        "a guest's agent has no capability that a context could keep: without the filter the kernel looks for the path before it refuses",
+        "the agent in a guest has no capabilities that a context could retain: without the filter the kernel looks \
+         up the path before it refuses",
         with_control(&[], &[("umount", "ENOENT")]),
     ),
     guest("F17", OWN_WATCH, Instead::Itself),
     guest("F17b", OWN_WATCH, Instead::Itself),
     guest(
         "F19",
-        "scratch files of kernels before 6.6 have no such attributes at all; the filter refuses the call before that is asked",
+        "before Linux 6.6, scratch file systems do not support these attributes; with the filter the call is refused \
+         earlier",
         with_control(&[], &[("set user.x", "ENOTSUP")]),
     ),
     guest("F22", OLD_LANDLOCK, Instead::NotAsked),
@@ -365,8 +377,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     guest("P02c", OLD_LANDLOCK, Instead::NotAsked),
     guest(
         "P03",
-        "without Landlock PID 1 is of the same user: the sandbox's own agent, to whom the kernel gives no signal that it did not ask for \
-         (P04). No number of the host can be named",
+        "without Landlock, code can signal PID 1, the sandbox's own agent with the same user; the kernel drops \
+         signals for which PID 1 has no handler (P04). Host PIDs cannot be addressed",
         answers(&[
             e("kill 1", &["ok"]),
             e("tgkill 1", &["ok"]),
@@ -377,27 +389,29 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     guest(
         "P04",
-        "without Landlock they are sent; the kernel gives the first process of a namespace none that it did not ask for, and it goes on serving",
+        "without Landlock the signals are sent, but the kernel drops those for which PID 1 has no handler, and it \
+         keeps serving",
         answers(&[e("signal *", &["ok"])]),
     ),
     guest(
         "P07",
-        "a claim about what works, not about the wall: emulated interpreters start more slowly than its clock allows; the behaviour suite asks it of guests",
+        "the claim is about functionality, not isolation: emulated interpreters start too slowly for the probe's \
+         timeout; the behaviour suite covers it in guests",
         Instead::NotAsked,
     ),
     guest(
         "P15",
-        "raw sockets ask for a capability, and a guest's agent has none that a context could keep",
+        "raw sockets require a capability, and the agent in a guest has none that a context could retain",
         with_control(&[], &[("family NETLINK", "ok"), ("netlink ROUTE", "ok")]),
     ),
     guest(
         "P15b",
-        "the guest has no driver for sockets to its host, and no module can be loaded from inside",
+        "the guest has no vsock driver, and no kernel module can be loaded from inside",
         with_control(&[], &[("stream", "not loaded")]),
     ),
     guest(
         "P16b",
-        "contexts of one sandbox can meet, because there is no Landlock; two sandboxes cannot",
+        "without Landlock, contexts of one sandbox can reach each other; two sandboxes cannot",
         Instead::Itself,
     ),
     guest("P23b", OF_GUEST, Instead::NotAsked),
@@ -406,12 +420,13 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     guest("C03", MACHINE, Instead::Itself),
     runc(
         "P22",
-        "runc maps a root, so without the filter the kernel knows the id 0 and asks for a capability",
+        "runc maps a root user, so without the filter id 0 exists and the kernel requires a capability",
         with_control(&[], &[("setresuid own", "ok"), ("capset", "ok"), ("setfsuid", "ok")]),
     ),
     runc(
         "P23",
-        "runc cannot set a container up without a root: two ids, both nobody outside, and nobody inside can become the other",
+        "runc cannot set up a container without a root user: two ids are mapped, both unprivileged on the host, and \
+         neither can switch to the other",
         answers(&[
             e("uid_map", &["one and a root"]),
             e("gid_map", &["one and a root"]),

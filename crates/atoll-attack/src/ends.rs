@@ -8,14 +8,15 @@ use crate::lab::Lab;
 use crate::processes::{Process, in_sandboxes, kill, left_after, processes_with};
 use crate::verdict::Shown;
 use atoll_core::quantity::WallMillis;
-use atoll_core::{Limits, Outcome};
+use atoll_core::{Execution, Limits, Outcome};
 use atoll_engine::{Engine, Sandbox};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long processes may take to go when a sandbox was ended, and when its jailer was killed.
+/// `end` returns when the processes are gone.
 const AT_ONCE: Duration = Duration::from_millis(200);
-const SOON: Duration = Duration::from_secs(2);
+/// Nothing waits for the processes of a killed jailer. The daemons would stay for a minute.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Daemons that ignore every signal they can, in sessions of their own. They end by themselves.
 pub const DAEMONS: &str = "import os,signal,time
@@ -46,7 +47,7 @@ async fn with_daemons(bench: &Bench, shown: &mut Shown) -> Result<(Arc<Engine>, 
     let seen = in_sandboxes(engine.jailer_pid());
     shown.works(
         seen.len() >= seen_from_outside(bench.ground),
-        format!("{} processes of the sandbox are there", seen.len()),
+        format!("{} sandbox processes are running", seen.len()),
     );
     Ok((engine, own, seen))
 }
@@ -59,23 +60,55 @@ async fn plain_daemons_stay(lab: &Lab, shown: &mut Shown) -> Result<(), AttackEr
     left.iter().try_for_each(|pid| kill(*pid))?;
     shown.control(
         left.len() == 5,
-        format!("{} of 5 plain daemons outlive their leader", left.len()),
+        format!("{} of 5 unsandboxed daemons outlive their parent", left.len()),
     );
     Ok(())
+}
+
+/// Deadlines until one is late enough for the child to start: a busy host or an emulated processor may be slow.
+const DEADLINES: [WallMillis; 4] = [
+    WallMillis::known(1_000),
+    WallMillis::known(4_000),
+    WallMillis::known(16_000),
+    WallMillis::known(50_000),
+];
+
+/// A sandbox whose context was killed at its deadline, after it had started a child.
+async fn killed_at_deadline(engine: &Engine) -> Result<(Sandbox, Execution), AttackError> {
+    let code =
+        "import subprocess,time\np=subprocess.Popen(['sleep','60'])\nprint('started',flush=True)\ntime.sleep(60)";
+    let mut last = None;
+    for wall in DEADLINES {
+        let mut own = sandbox_with(
+            engine,
+            Limits {
+                wall,
+                ..Limits::default()
+            },
+        )
+        .await?;
+        let ran = python(&mut own, code).await?;
+        if ran.stdout.contains("started") {
+            return Ok((own, ran));
+        }
+        last = Some(ran.outcome);
+        own.end().await?;
+    }
+    Err(AttackError::Words(format!("the child never started: {last:?}")))
 }
 
 async fn nothing_left(seen: &[Process], limit: Duration, shown: &mut Shown) {
     let left = left_after(seen, limit).await;
     shown.holds(
         left.is_empty(),
-        format!("no process is left: {} of {}", left.len(), seen.len()),
+        format!("no processes remain ({} of {})", left.len(), seen.len()),
     );
 }
 
 cases! {
     C03 {
         id: "C03",
-        claim: "When a sandbox is ended, all of its processes are gone",
+        claim: "Ending a sandbox ends all of its processes",
         expected: "none is left when `end` returns",
         oracle: "the host's process list, by number and start time",
         twin: "the code that started them ran to its end, and they were all there",
@@ -89,8 +122,8 @@ cases! {
     }
     C01 {
         id: "C01",
-        claim: "When the jailer is killed, every sandbox of it ends",
-        expected: "no process is left within two seconds",
+        claim: "Killing the jailer ends all of its sandboxes",
+        expected: "no process is left long before the daemons end by themselves",
         oracle: "the host's process list, by number and start time",
         twin: "the code that started them ran to its end, and they were all there",
         control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
@@ -104,7 +137,7 @@ cases! {
     }
     R19 {
         id: "R19",
-        claim: "Threads and processes left after a result end with the sandbox and disturb no later result",
+        claim: "Background threads and processes end with the sandbox and do not affect later results",
         expected: "a later execution shows only its own output; after the end nothing is left",
         oracle: "the host's process list, by number and start time",
         twin: "the background process lives on between two executions; the next one computes",
@@ -114,9 +147,9 @@ cases! {
         let mut own = sandbox(&engine).await?;
         say(&mut own, "import subprocess,threading,time\np=subprocess.Popen(['sleep','60'])\nthreading.Thread(target=lambda: time.sleep(60),daemon=True).start()\n1").await?;
         let lives = say(&mut own, "p.poll() is None").await?;
-        shown.works(lives == "True", "the process lives on between two executions");
+        shown.works(lives == "True", "the process keeps running between two executions");
         let later = python(&mut own, "6*7").await?;
-        shown.holds(bench::shown(&later) == "42" && later.stdout.is_empty(), "a later execution shows only its own output");
+        shown.holds(bench::shown(&later) == "42" && later.stdout.is_empty(), "a later execution returns only its own output");
         let seen = in_sandboxes(engine.jailer_pid());
         own.end().await?;
         nothing_left(&seen, AT_ONCE, shown).await;
@@ -125,20 +158,18 @@ cases! {
     }
     C05 {
         id: "C05",
-        claim: "A context that is killed at its deadline takes its children along at the latest with the sandbox",
+        claim: "Children of a context killed at its deadline end with the sandbox at the latest",
         expected: "timeout is reported; after the end nothing is left",
         oracle: "the host's process list, by number and start time",
         twin: "the child was there; the same sandbox computes afterwards",
         control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
     } |bench, lab, shown| {
         let engine = bench.engine(&[]).await?;
-        let limits = Limits { wall: WallMillis::known(1_000), ..Limits::default() };
-        let mut own = sandbox_with(&engine, limits).await?;
-        let ran = python(&mut own, "import subprocess,time\np=subprocess.Popen(['sleep','60'])\ntime.sleep(60)").await?;
-        shown.works(ran.outcome == Outcome::Timeout, format!("the execution ended {:?}", ran.outcome));
+        let (mut own, ran) = killed_at_deadline(&engine).await?;
+        shown.works(ran.outcome == Outcome::Timeout, format!("outcome: {:?}", ran.outcome));
         let seen = in_sandboxes(engine.jailer_pid());
-        shown.works(seen.len() >= 2, "the child was there");
-        shown.works(say(&mut own, "6*7").await? == "42", "the same sandbox computes afterwards");
+        shown.works(seen.len() >= 2, "the child was running");
+        shown.works(say(&mut own, "6*7").await? == "42", "the same sandbox works afterwards");
         own.end().await?;
         nothing_left(&seen, AT_ONCE, shown).await;
         engine.stop().await;

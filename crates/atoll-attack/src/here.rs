@@ -20,8 +20,8 @@ pub enum When {
     Rootless,
 }
 
-const NO_GROUP: &str = "no cgroup: memory of the kernel's own is not counted";
-const NEEDS_ROOT: &str = "the control has to give up root, or to use it";
+const NO_GROUP: &str = "no cgroup: kernel memory is not accounted";
+const NEEDS_ROOT: &str = "the control must use or drop root privileges";
 
 pub const DIFFERENT: &[(&str, When, Part, &str)] = &[
     ("R06", When::NoGroup, Part::Claim, NO_GROUP),
@@ -29,18 +29,18 @@ pub const DIFFERENT: &[(&str, When, Part, &str)] = &[
     ("R06c", When::NoGroup, Part::Claim, NO_GROUP),
     ("R07c", When::NoGroup, Part::Claim, NO_GROUP),
     ("R08", When::NoGroup, Part::Claim, NO_GROUP),
-    ("P23b", When::Rootless, Part::Claim, "one host user for all sandboxes"),
+    ("P23b", When::Rootless, Part::Claim, "all sandboxes share one host user"),
     (
         "Z05",
         When::Rootless,
         Part::Claim,
-        "needs the large template; randomness does not know the mode",
+        "needs the large template; randomness does not depend on the mode",
     ),
     (
         "Z17",
         When::Rootless,
         Part::Claim,
-        "root of the namespace is the same user, so the owner tells nothing; P02d shows the wall itself",
+        "root of the namespace is the same host user, so file ownership shows nothing; P02d tests the layer itself",
     ),
     ("F14", When::Rootless, Part::Control, NEEDS_ROOT),
 ];

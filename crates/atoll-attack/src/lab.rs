@@ -39,7 +39,7 @@ impl Lab {
     /// `home` is the data directory of the install.
     pub fn open(home: &Path) -> Result<Self, AttackError> {
         let dir = tempfile::Builder::new().prefix("atoll-attack-").tempdir();
-        let dir = dir.map_err(AttackError::io("make a directory for canaries"))?;
+        let dir = dir.map_err(AttackError::io("create a directory for canaries"))?;
         let word = dir
             .path()
             .file_name()
@@ -47,14 +47,14 @@ impl Lab {
             .to_string_lossy()
             .into_owned();
         let secret = format!("canary of the host: {}", digest_of(word.as_bytes()));
-        plant(dir.path(), &secret).map_err(AttackError::io("plant canaries"))?;
+        plant(dir.path(), &secret).map_err(AttackError::io("create canary files"))?;
         let listener = SocketAddr::from_abstract_name(&word).and_then(|name| UnixListener::bind_addr(&name));
         Ok(Self {
             neighbour: format!("neighbours marker {} in code", digest_of(secret.as_bytes())),
             secret,
             abstract_name: word,
-            _listener: listener.map_err(AttackError::io("listen on an abstract name"))?,
-            knocks: Knocks::listen().map_err(AttackError::io("listen on the loopback"))?,
+            _listener: listener.map_err(AttackError::io("listen on an abstract socket"))?,
+            knocks: Knocks::listen().map_err(AttackError::io("listen on the loopback interface"))?,
             machine: Machine::take()?,
             home: home.to_string_lossy().into_owned(),
             needles: BTreeMap::new(),
@@ -118,11 +118,11 @@ impl Lab {
             ),
             Oracle::Tree => (
                 before.tree != digest_of_file(TREE_FILE),
-                "a file of the shared tree was changed",
+                "a file in the shared tree was modified",
             ),
             Oracle::Network => (
                 before.knocks != self.knocks.count(),
-                "a canary on the loopback was knocked at",
+                "a canary listener on the loopback interface received traffic",
             ),
             Oracle::Machine => (false, ""),
         };
@@ -150,7 +150,10 @@ impl Lab {
             Ok(now) => self.machine.compare(&now, &mut shown),
             Err(error) => shown.doubt(error.in_words()),
         }
-        shown.judge("P21b", "Name, settings, mounts and clock of the machine are as before")
+        shown.judge(
+            "P21b",
+            "Host name, kernel settings, mounts and clock of the host are unchanged",
+        )
     }
 }
 
@@ -226,14 +229,16 @@ impl Machine {
     /// Mounts and clock have other hands on them, too: then nobody knows who it was.
     fn compare(&self, now: &Self, shown: &mut Shown) {
         let same_names = (&self.host_name, &self.limits) == (&now.host_name, &now.limits);
-        shown.holds(same_names, "the machine's name and settings are as before");
+        shown.holds(same_names, "host name and kernel settings are unchanged");
         if self.mounts != now.mounts {
-            shown.doubt("mounts of this machine have changed meanwhile; try again when nobody else changes them");
+            shown.doubt(
+                "the mounts of this host changed during the attack; rerun it while no other process changes mounts",
+            );
         }
         if (now.wall_minus_boot - self.wall_minus_boot).abs() > 5 {
-            shown.doubt("the clock of this machine was moved meanwhile");
+            shown.doubt("the clock of this host was changed during the attack");
         }
         let read = !self.mounts.is_empty() && !self.host_name.is_empty();
-        shown.control(read, "name, settings, mounts and clock can be read");
+        shown.control(read, "host name, settings, mounts and clock are readable");
     }
 }

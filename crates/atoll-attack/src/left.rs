@@ -7,8 +7,9 @@ use crate::verdict::{Finding, Shown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const CLAIM: &str = "After its end nothing of an engine is left: no process, no control group, no file";
-const SOON: Duration = Duration::from_secs(2);
+const CLAIM: &str = "A stopped engine leaves no process, cgroup or file behind";
+/// Waiting ends as soon as they are gone. A busy host may need long for it.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Control groups lie at most this deep.
 const DEEPEST: usize = 6;
@@ -28,18 +29,19 @@ async fn look(bench: &Bench, shown: &mut Shown) -> Result<(), AttackError> {
     python(&mut own, "open('/tmp/x','w').write('x')").await?;
     let (pid, run) = (engine.jailer_pid(), run_dir(&bench.config.home));
     let processes = below(pid);
-    let instance = instance_of(pid, &run).ok_or_else(|| AttackError::Words("the jailer holds no lock".to_owned()))?;
+    let instance =
+        instance_of(pid, &run).ok_or_else(|| AttackError::Words("the jailer holds no lock file".to_owned()))?;
     let (groups, files) = (groups_of(&instance), files_of(&run, &instance));
     let there = processes.len() >= 4
         && !files.is_empty()
         && (!groups.is_empty() || !engine.host().is_some_and(|host| host.has_cgroups()));
     let seen = format!(
-        "{} processes, {} control groups, {} files",
+        "{} processes, {} cgroups, {} files",
         processes.len(),
         groups.len(),
         files.len()
     );
-    shown.control(there, format!("while it lives: {seen}"));
+    shown.control(there, format!("while it runs: {seen}"));
     own.end().await?;
     engine.stop().await;
     not_any_more(&processes, &instance, &run, shown).await;
@@ -48,10 +50,10 @@ async fn look(bench: &Bench, shown: &mut Shown) -> Result<(), AttackError> {
 
 async fn not_any_more(processes: &[Process], instance: &str, run: &Path, shown: &mut Shown) {
     let left = left_after(processes, SOON).await;
-    shown.holds(left.is_empty(), format!("no process is left: {left:?}"));
+    shown.holds(left.is_empty(), format!("no processes left: {left:?}"));
     let (groups, files) = (groups_of(instance), files_of(run, instance));
-    shown.holds(groups.is_empty(), format!("no control group is left: {groups:?}"));
-    shown.holds(files.is_empty(), format!("no file is left: {files:?}"));
+    shown.holds(groups.is_empty(), format!("no cgroups left: {groups:?}"));
+    shown.holds(files.is_empty(), format!("no files left: {files:?}"));
 }
 
 /// Where lock files and spooled inputs are.
@@ -83,8 +85,8 @@ fn is_named(path: &Path, instance: &str) -> bool {
     name.is_some_and(|name| name.split('.').next() == Some(instance))
 }
 
-/// Directories of that name below any control group.
-fn groups_of(instance: &str) -> Vec<PathBuf> {
+/// Directories of that name, an instance's or a sandbox's, below any cgroup.
+pub(crate) fn groups_of(instance: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(Path::new("/sys/fs/cgroup"), instance, &mut found, 0);
     found

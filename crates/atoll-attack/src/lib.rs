@@ -19,6 +19,7 @@ mod lab;
 mod left;
 mod load;
 mod load_table;
+mod memory;
 pub mod neighbours;
 pub mod network;
 pub mod outputs;
@@ -29,7 +30,7 @@ mod report;
 mod tries;
 mod verdict;
 
-pub use attack::{attack, cases, steps};
+pub use attack::{attack, attack_only, cases, steps};
 pub use call_table::{ROWS, Row, RowControl};
 pub use calls::Answers;
 pub use case::Case;

@@ -4,13 +4,14 @@ use crate::bench::{Bench, facts_of, patient, python, sandbox, sandbox_with, show
 use crate::elsewhere::{Ground, LoadThere};
 use crate::error::AttackError;
 use crate::here::Here;
+use crate::memory::{IdleMemory, LoadMemory};
 use crate::probe::{Expect, Facts};
 use crate::tries::{Progress, in_words};
 use crate::verdict::{Finding, Shown};
 use atoll_core::quantity::{ProcessCount, WallMillis};
 use atoll_core::{Execution, Limits, Outcome};
 use atoll_engine::{Engine, Sandbox, Wall};
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,8 +39,10 @@ pub struct Roomier {
     pub safe: &'static str,
 }
 
-/// The longest that a neighbour may wait for `x + 1` while loads run beside it on the same processors.
+/// The longest that a neighbour may wait for `x + 1` while loads run beside it on the same processors: this, or so many times
+/// what it waits without the load. A busy host or an emulated processor is slow either way.
 const PATIENCE: Duration = Duration::from_secs(10);
+const SLOWDOWN: u32 = 10;
 /// How often the neighbour is asked. In an emulated guest each answer is a good part of a processor's time.
 const BEAT: Duration = Duration::from_millis(30);
 const GUESTS_BEAT: Duration = Duration::from_millis(500);
@@ -55,12 +58,14 @@ struct Ran {
     /// How often the neighbour answered.
     beats: u32,
     slowest: Duration,
+    /// The slower of its answers before and after the load.
+    usual: Duration,
     /// What the neighbour said that was wrong.
     neighbour: Option<String>,
     /// Whether the same sandbox computes afterwards.
     goes_on: bool,
-    /// What the sandbox's group had counted before.
-    memory_before: u64,
+    /// Of a load whose memory is measured.
+    memory: Option<LoadMemory>,
 }
 
 type Controls = BTreeMap<&'static str, Result<Facts, String>>;
@@ -77,24 +82,37 @@ pub async fn loads(
         .copied()
         .filter(|load| here.leaves_out(load.id).is_none() && bench.ground.asks(load.id))
         .collect();
-    let ground = bench.ground;
-    let engine = bench.engine(&[]).await?;
-    progress.next(&format!("{} loads behind their limits", wanted.len()));
-    let ran = all(&engine, &wanted, ground, |engine, load| async move {
-        behind_its_limit(&engine, load, ground).await
-    })
-    .await;
-    engine.stop().await;
-    let mut controls = controls(bench, &wanted, progress).await;
-    let mut findings = Vec::new();
-    for (load, ran) in ran {
-        let control = controls.remove(load.id).unwrap_or_else(|| Err("not tried".to_owned()));
-        findings.push(load.judge(ran, control, ground));
-    }
+    let mut findings = if wanted.is_empty() {
+        Vec::new()
+    } else {
+        run_loads(bench, &wanted, progress).await?
+    };
     for load in loads {
         if let Some(why) = here.leaves_out(load.id) {
             findings.push(Finding::left_out(load.id, load.claim, why));
         }
+    }
+    Ok(findings)
+}
+
+async fn run_loads(
+    bench: &Bench,
+    loads: &[&'static Load],
+    progress: &dyn Progress,
+) -> Result<Vec<Finding>, AttackError> {
+    let ground = bench.ground;
+    let engine = bench.engine(&[]).await?;
+    progress.next(&format!("{} resource probes", loads.len()));
+    let ran = all(&engine, loads, ground, |engine, load| async move {
+        behind_its_limit(&engine, load, ground).await
+    })
+    .await;
+    engine.stop().await;
+    let mut controls = controls(bench, loads, progress).await;
+    let mut findings = Vec::new();
+    for (load, ran) in ran {
+        let control = controls.remove(load.id).unwrap_or_else(|| Err("not run".to_owned()));
+        findings.push(load.judge(ran, control, ground));
     }
     Ok(findings)
 }
@@ -106,7 +124,7 @@ async fn controls(bench: &Bench, loads: &[&'static Load], progress: &dyn Progres
     let mut found = Controls::new();
     for set in sets {
         let of_set: Vec<&'static Load> = loads.iter().copied().filter(|load| load.control.walls == set).collect();
-        progress.next(&format!("{} loads with more room", of_set.len()));
+        progress.next(&format!("{} resource probe controls", of_set.len()));
         match bench.engine(set).await {
             Ok(engine) => {
                 let ground = bench.ground;
@@ -150,10 +168,18 @@ async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Resul
     let mut neighbour = sandbox(engine).await?;
     python(&mut neighbour, "x = 41").await?;
     let mut own = sandbox_with(engine, load.bounds(ground)).await?;
-    let before = python(&mut own, "6*7").await?.usage.peak_memory_bytes;
+    python(&mut own, "6*7").await?;
+    let there = ground.load(load.id);
+    let idle = if there.is_some_and(|there| there.is_measured) {
+        Some(IdleMemory::measure(&mut own, ground).await?)
+    } else {
+        None
+    };
+    let before = answer_time(&mut neighbour).await?;
     let mut ran = beside(&mut own, load, &mut neighbour, ground).await?;
-    ran.memory_before = before;
-    let mut next = match ground.load(load.id).is_some_and(|there| there.ends_sandbox) {
+    ran.memory = idle.map(|idle| idle.under_load(&ran.execution));
+    ran.usual = before.max(answer_time(&mut neighbour).await?);
+    let mut next = match there.is_some_and(|there| there.ends_sandbox) {
         true => sandbox(engine).await?,
         false => own,
     };
@@ -164,10 +190,16 @@ async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Resul
     Ok(ran)
 }
 
+async fn answer_time(neighbour: &mut Sandbox) -> Result<Duration, AttackError> {
+    let begun = Instant::now();
+    python(neighbour, "x + 1").await?;
+    Ok(begun.elapsed())
+}
+
 /// Runs the load and asks the neighbour again and again until it has ended.
 async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox, ground: Ground) -> Result<Ran, AttackError> {
     let pause = if ground == Ground::Guest { GUESTS_BEAT } else { BEAT };
-    let code = with_args(&Map::new(), load.code);
+    let code = load.program(ground.load(load.id).is_some_and(|there| there.is_measured));
     let run = python(own, &code);
     tokio::pin!(run);
     let (mut beats, mut slowest, mut wrong) = (0, Duration::ZERO, None);
@@ -190,9 +222,10 @@ async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox, ground:
                 execution: execution?,
                 beats,
                 slowest,
+                usual: Duration::ZERO,
                 neighbour: wrong,
                 goes_on: false,
-                memory_before: 0,
+                memory: None,
             });
         }
     }
@@ -209,13 +242,19 @@ fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wr
 
 async fn with_room(engine: &Engine, load: &Load, ground: Ground) -> Result<Facts, AttackError> {
     let mut own = sandbox_with(engine, load.room(ground)).await?;
-    let execution = python(&mut own, &with_args(&Map::new(), load.code)).await;
+    let execution = python(&mut own, &load.program(false)).await;
     own.end().await?;
     facts_of(&execution?)
 }
 
 impl Load {
-    /// Where it must stop. An emulated processor gets the time to come so far, unless time is what stops it.
+    /// The whole program. A load whose memory is measured holds nothing else.
+    fn program(&self, is_measured: bool) -> String {
+        let args = Map::from_iter([("measured".to_owned(), Value::Bool(is_measured))]);
+        with_args(&args, self.code)
+    }
+
+    /// Where it must stop. A busy host or an emulated processor gets the time to come so far, unless time is what stops it.
     fn bounds(&self, ground: Ground) -> Limits {
         let untimed = (self.limits.wall, self.limits.cpu_time) == (Limits::SMALL.wall, Limits::SMALL.cpu_time);
         let may_stand_still = ground
@@ -226,7 +265,7 @@ impl Load {
                 wall: STANDS_STILL,
                 ..patient(self.limits)
             },
-            Ground::Guest if untimed => patient(self.limits),
+            Ground::Host | Ground::Runc | Ground::Gvisor | Ground::Guest if untimed => patient(self.limits),
             Ground::Host | Ground::Runc | Ground::Gvisor | Ground::Guest => self.limits,
         }
     }
@@ -235,13 +274,12 @@ impl Load {
     fn room(&self, ground: Ground) -> Limits {
         let limits = self.control.limits;
         match ground {
-            Ground::Host | Ground::Runc => limits,
             Ground::Guest if self.control.walls.contains(&Wall::Cgroups) => patient(Limits {
                 memory: Limits::SMALL.memory,
                 processes: ProcessCount::known(400),
                 ..limits
             }),
-            Ground::Gvisor | Ground::Guest => patient(limits),
+            Ground::Host | Ground::Runc | Ground::Gvisor | Ground::Guest => patient(limits),
         }
     }
 
@@ -249,7 +287,7 @@ impl Load {
         let mut shown = Shown::default();
         let there = ground.load(self.id);
         if let Some(row) = ground.row(self.id) {
-            shown.saw(format!("judged otherwise here: {}", row.why));
+            shown.saw(format!("judged differently here: {}", row.why));
         }
         match ran {
             Ok(ran) => self.judge_claim(&ran, there, &mut shown),
@@ -258,7 +296,7 @@ impl Load {
         let breach = there.and_then(|there| there.breach).unwrap_or(self.control.breach);
         match control {
             Ok(facts) => facts.judge_control(breach, &self.control.place(), &mut shown),
-            Err(why) => shown.doubt(format!("the control was not made: {why}")),
+            Err(why) => shown.doubt(format!("the control did not run: {why}")),
         }
         shown.judge(self.id, self.claim)
     }
@@ -269,36 +307,37 @@ impl Load {
         let ends = if ends.is_empty() { self.ends } else { ends };
         let to_its_end = |facts: &Facts| expect.is_empty() && facts.missing(self.control.breach).is_empty();
         if facts.as_ref().is_some_and(to_its_end) {
-            shown.breach(format!("the load ran to its end: {outcome:?}"));
+            shown.breach(format!("the load ran to completion: {outcome:?}"));
         } else if !ends.contains(&outcome) {
-            shown.doubt(format!("ended {outcome:?}: {:?}", ran.execution.error));
+            shown.doubt(format!("unexpected outcome {outcome:?}: {:?}", ran.execution.error));
         }
-        if let Some(there) = there.filter(|there| there.counted_bytes > 0) {
-            let grown = ran.execution.usage.peak_memory_bytes.saturating_sub(ran.memory_before);
-            let counted = format!("the sandbox's count of memory grew by {grown} bytes");
-            shown.holds(grown >= there.counted_bytes, counted);
+        if let Some(memory) = &ran.memory {
+            memory.judge(outcome, shown);
         }
         match &facts {
             Some(facts) => facts.judge((self.expect, expect), None, shown),
-            None if outcome == Outcome::Ok => shown.doubt("no facts were reported"),
+            None if outcome == Outcome::Ok => shown.doubt("the probe reported no results"),
             None => {}
         }
-        shown.saw(format!("the kernel's facts: {outcome:?}"));
+        shown.saw(format!("outcome: {outcome:?}"));
         self.judge_neighbour(ran, shown);
     }
 
     fn judge_neighbour(&self, ran: &Ran, shown: &mut Shown) {
         if let Some(wrong) = &ran.neighbour {
-            shown.breach(format!("a neighbour suffered: {wrong}"));
+            shown.breach(format!("a neighbouring sandbox was affected: {wrong}"));
         }
-        if ran.slowest > PATIENCE {
-            shown.doubt(format!("a neighbour waited {:.1?}; is the machine busy?", ran.slowest));
+        if ran.slowest > PATIENCE.max(SLOWDOWN * ran.usual) {
+            shown.doubt(format!(
+                "a neighbouring sandbox waited {:.1?}; is this host busy?",
+                ran.slowest
+            ));
         }
         shown.works(
             ran.beats > 0,
-            format!("a neighbour answered {} times meanwhile", ran.beats),
+            format!("a neighbouring sandbox responded {} times during the load", ran.beats),
         );
-        shown.works(ran.goes_on, "the same sandbox, or the next one, computes afterwards");
+        shown.works(ran.goes_on, "the same sandbox, or the next one, works afterwards");
     }
 }
 

@@ -36,7 +36,7 @@ const fn e(fact: &'static str, answers: &'static [&'static str]) -> Expect {
 pub const LOADS: &[Load] = &[
     Load {
         id: "R01",
-        claim: "A fork bomb meets the process limit",
+        claim: "A fork bomb is stopped by the process limit",
         code: code!("r01_forks"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -50,7 +50,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R01b",
-        claim: "A thread bomb meets the process limit",
+        claim: "A thread bomb is stopped by the process limit",
         code: code!("r01_threads"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -64,7 +64,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R02",
-        claim: "Orphans are reaped, unwaited children are counted",
+        claim: "Orphans are reaped, and zombies count towards the process limit",
         code: code!("r02_zombies"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -78,7 +78,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R03",
-        claim: "Memory above the limit ends the execution",
+        claim: "Exceeding the memory limit ends the execution",
         code: code!("r03_memory"),
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit],
@@ -92,7 +92,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R03b",
-        claim: "Memory of children counts for the whole sandbox",
+        claim: "Memory of child processes counts towards the sandbox limit",
         code: code!("r03_child_memory"),
         limits: LITTLE_MEMORY,
         ends: &[Outcome::Ok, Outcome::MemoryLimit, Outcome::Killed],
@@ -106,7 +106,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R04",
-        claim: "Scratch bytes meet one quota over all places",
+        claim: "One quota limits the scratch bytes of all directories together",
         code: code!("r04_bytes"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -123,7 +123,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R04b",
-        claim: "Scratch files are counted",
+        claim: "The number of scratch files is limited",
         code: code!("r04_inodes"),
         limits: Limits {
             scratch_inodes: ScratchInodes::known(1_000),
@@ -140,7 +140,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R06",
-        claim: "Bytes that wait in sockets count as memory",
+        claim: "Bytes queued in sockets count as memory",
         code: code!("r06_socket_queues"),
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit, Outcome::Ok],
@@ -154,7 +154,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R07",
-        claim: "Timers are counted",
+        claim: "The number of timers is limited",
         code: code!("r07_timers"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -168,7 +168,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R10",
-        claim: "Descriptors run out inside only",
+        claim: "Exhausting file descriptors affects only the sandbox",
         code: code!("r10_descriptors"),
         limits: Limits {
             open_files: OpenFiles::known(256),
@@ -199,10 +199,11 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R11b",
-        claim: "Processor time is a limit of its own",
+        claim: "CPU time has its own limit",
         code: code!("r11_spin"),
         limits: Limits {
             cpu_time: CpuTimeMillis::known(1_000),
+            wall: WallMillis::known(300_000),
             ..SMALL
         },
         ends: &[Outcome::CpuLimit],
@@ -216,7 +217,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R12",
-        claim: "Waiting forever ends at the deadline",
+        claim: "Blocking forever ends at the deadline",
         code: code!("r12_blocked"),
         limits: SHORT,
         ends: &[Outcome::Timeout],
@@ -230,7 +231,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R06b",
-        claim: "Bytes that wait in pipes count as memory",
+        claim: "Bytes buffered in pipes count as memory",
         code: code!("r06_pipes"),
         limits: TINY_MEMORY,
         ends: &[Outcome::MemoryLimit],
@@ -244,7 +245,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R06c",
-        claim: "Bytes that wait in TCP connections are bounded by the memory",
+        claim: "Bytes queued in TCP connections are bounded by the memory limit",
         code: code!("r06_tcp"),
         limits: LITTLE_MEMORY,
         ends: &[Outcome::Ok],
@@ -258,7 +259,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R06d",
-        claim: "Descriptors that wait in sockets are counted",
+        claim: "The number of file descriptors queued in sockets is limited",
         code: code!("r06_rights"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -272,7 +273,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R07b",
-        claim: "Signals that wait are counted",
+        claim: "The number of pending signals is limited",
         code: code!("r07_signals"),
         limits: SMALL,
         ends: &[Outcome::Ok],
@@ -286,7 +287,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "R07c",
-        claim: "Watches of descriptors count as memory",
+        claim: "epoll watches count as memory",
         code: code!("r07_epoll"),
         limits: TINY_MEMORY,
         ends: &[Outcome::MemoryLimit],
@@ -314,7 +315,7 @@ pub const LOADS: &[Load] = &[
     },
     Load {
         id: "D03",
-        claim: "A packed file that unfolds without end meets the memory limit inside",
+        claim: "A decompression bomb is stopped by the memory limit of the sandbox",
         code: code!("d03_bomb"),
         limits: LITTLE_MEMORY,
         ends: &[Outcome::MemoryLimit],

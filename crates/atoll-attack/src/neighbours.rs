@@ -42,7 +42,7 @@ def knock(name):
 cases! {
     F17 {
         id: "F17",
-        claim: "Nobody can watch which shared files other sandboxes open",
+        claim: "A sandbox cannot observe which shared files other sandboxes open",
         expected: "inotify cannot be had on the shared tree, or shows no event of a neighbour",
         oracle: "the neighbour opened the very file",
         twin: "plain reading of the watched file works",
@@ -57,14 +57,14 @@ cases! {
             Ok::<_, crate::AttackError>(seen)
         };
         let seen = watched(&[], false).await?;
-        shown.holds(seen == "0", format!("no event of the neighbour is seen: {seen} bytes"));
+        shown.holds(seen == "0", format!("no event from the neighbour: {seen} bytes"));
         // Where each sandbox has a kernel of its own, the watch sees its own process only.
         let seen = watched(&[Wall::Seccomp], bench.ground.has_own_kernel()).await?;
         shown.control(seen != "0", format!("without seccomp: {seen} bytes of events"));
     }
     F17B {
         id: "F17b",
-        claim: "The older way to watch directories (F_NOTIFY) is shut, too",
+        claim: "Directory notifications through F_NOTIFY are blocked too",
         expected: "fcntl(F_NOTIFY) on a shared directory is refused, or no signal comes",
         oracle: "the neighbour read a file of the very directory",
         twin: "the directory itself opens",
@@ -79,13 +79,13 @@ cases! {
             Ok::<_, crate::AttackError>(seen)
         };
         let seen = watched(&[], false).await?;
-        shown.holds(seen == "(False, False)", format!("no watch is armed and no signal comes: {seen}"));
+        shown.holds(seen == "(False, False)", format!("no watch is armed and no signal arrives: {seen}"));
         let seen = watched(&[Wall::Seccomp], bench.ground.has_own_kernel()).await?;
-        shown.control(seen == "(True, True)", format!("without seccomp, armed and signalled: {seen}"));
+        shown.control(seen == "(True, True)", format!("without seccomp (armed, signalled): {seen}"));
     }
     F20 {
         id: "F20",
-        claim: "A later sandbox finds nothing that an ended one left",
+        claim: "A new sandbox finds nothing left by an ended one",
         expected: "scratch places are empty, new shared memory is zero",
         oracle: "the same names on the host's /tmp and /dev/shm do not exist",
         twin: "the first sandbox wrote and read its file",
@@ -96,16 +96,16 @@ cases! {
         let again = say(&mut a, "open('/dev/shm/stale-77c1').read(3)").await?;
         shown.control(again == "'SSS'", format!("a second execution reads {again}"));
         let on_host = ["/dev/shm/stale-77c1", "/tmp/stale-77c1"].iter().any(|path| Path::new(path).exists());
-        shown.holds(!on_host, "the files are not on the host's /tmp and /dev/shm");
+        shown.holds(!on_host, "the files do not exist in the host's /tmp and /dev/shm");
         a.end().await?;
         let mut c = sandbox(&engine).await?;
         let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
-        shown.holds(found == "([], True, True)", format!("no file is found, memory and shared memory are zero: {found}"));
+        shown.holds(found == "([], True, True)", format!("no file found, memory and shared memory are zeroed: {found}"));
         end(&engine, [c, b]).await?;
     }
     F21 {
         id: "F21",
-        claim: "Code planted for a later start reaches no other sandbox and no zygote",
+        claim: "Code planted for later interpreter starts reaches no other sandbox and no zygote",
         expected: "a sandbox made afterwards has none of the files and none of the effects",
         oracle: "asked in two other sandboxes, one of them made afterwards",
         twin: "the planting sandbox reads its own files back",
@@ -118,16 +118,16 @@ cases! {
         let mut c = sandbox(&engine).await?;
         for other in [&mut b, &mut c] {
             let found = say(other, "import os,random,sys\n[p for p in ['/home/user/.local','/tmp/p','/home/user/random.py'] if os.path.exists(p)] + [k for k in os.environ if k in ('PLANTED','LD_PRELOAD','PYTHONPATH')] + [1]*hasattr(random,'planted')").await?;
-            shown.holds(found == "[]", format!("nothing of it is found in another sandbox: {found}"));
+            shown.holds(found == "[]", format!("no planted file or effect in another sandbox: {found}"));
         }
         c.end().await?;
         let bred = say(&mut a, "import subprocess\nsubprocess.run([sys.executable,'-c','import os;print(os.environ.get(\"PLANTED\"))'],env={'PYTHONPATH':'/tmp/p'},capture_output=True,text=True).stdout.strip()").await?;
-        shown.control(bred == "'1'", format!("the planted file set {bred} in a second interpreter"));
+        shown.control(bred == "'1'", format!("the planted file set PLANTED={bred} in a second interpreter"));
         end(&engine, [a, b]).await?;
     }
     P03B {
         id: "P03b",
-        claim: "kill(-1, 9) ends the own processes only",
+        claim: "kill(-1, 9) kills only the sandbox's own processes",
         expected: "the execution is reported as killed; the neighbour keeps its state; the sandbox takes a new context",
         oracle: "the neighbour's context answers with its state",
         twin: "the same sandbox computes before and after",
@@ -135,18 +135,18 @@ cases! {
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         say(&mut b, "x = 41").await?;
-        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox computes before");
+        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox works before the kill");
         let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(20)";
         let killed = python(&mut a, code).await?;
-        shown.control(killed.outcome == Outcome::Killed, format!("the own execution ended {:?}", killed.outcome));
+        shown.control(killed.outcome == Outcome::Killed, format!("outcome of the killed execution: {:?}", killed.outcome));
         let kept = python(&mut b, "x + 1").await?;
         shown.holds(crate::bench::shown(&kept) == "42", "the neighbour keeps its state");
-        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox takes a new context");
+        shown.works(say(&mut a, "6*7").await? == "42", "the sandbox opens a new context");
         end(&engine, [a, b]).await?;
     }
     P16B {
         id: "P16b",
-        claim: "Abstract names of one sandbox cannot be reached or listed by another, nor by another context of the same",
+        claim: "Abstract sockets of a sandbox cannot be reached or listed by other sandboxes or by its other contexts",
         expected: "refused; without Landlock the network namespace alone still refuses the neighbour",
         oracle: "the listener's own queue stays empty",
         twin: "the listener hears its own process",
@@ -165,24 +165,24 @@ cases! {
             Ok::<_, crate::AttackError>((own, far, near))
         };
         let (own, far, near) = knocks(&[]).await?;
-        shown.works(own == "('ok', True)", format!("the listener hears its own process: {own}"));
+        shown.works(own == "('ok', True)", format!("the listener accepts connections from its own process: {own}"));
         let refused = matches!(far.0.as_str(), "('ECONNREFUSED', False)" | "('EPERM', False)") && far.1 == "False";
-        shown.holds(refused, format!("another sandbox is refused, sees no name and is not heard: {far:?}"));
+        shown.holds(refused, format!("another sandbox is refused and sees no name, and the listener receives nothing: {far:?}"));
         let (far, near) = match bench.ground.has_landlock() {
             false => (far, near),
             true => {
-                shown.holds(near == ("EPERM".into(), "False".into()), format!("another context is refused and not heard: {near:?}"));
+                shown.holds(near == ("EPERM".into(), "False".into()), format!("another context is refused, and the listener receives nothing: {near:?}"));
                 let (_, far, near) = knocks(&[Wall::Landlock]).await?;
                 (far, near)
             }
         };
         let alone = far == ("('ECONNREFUSED', False)".into(), "False".into());
-        shown.holds(alone, format!("without Landlock the network namespace alone refuses another sandbox: {far:?}"));
-        shown.control(near == ("ok".into(), "True".into()), format!("without Landlock another context is heard: {near:?}"));
+        shown.holds(alone, format!("without Landlock, the network namespace alone blocks another sandbox: {far:?}"));
+        shown.control(near == ("ok".into(), "True".into()), format!("without Landlock, another context connects: {near:?}"));
     }
     P23B {
         id: "P23b",
-        claim: "Two sandboxes are two users of the host",
+        claim: "Two sandboxes run as two different host users",
         expected: "different host ids, none below the range of sandboxes",
         oracle: "the receipts, read back from the kernel, and /proc/<pid>/status of both",
         twin: "both have processes",
@@ -190,15 +190,15 @@ cases! {
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         let (x, y) = (host_id(&python(&mut a, "1").await?)?, host_id(&python(&mut b, "1").await?)?);
-        shown.holds(x != y && x >= 0x7000_0000 && y >= 0x7000_0000, format!("their ids on the host differ and are of sandboxes: {x} and {y}"));
-        shown.works(processes_of(x).len() >= 2 && processes_of(y).len() >= 2, "both have processes of their id");
+        shown.holds(x != y && x >= 0x7000_0000 && y >= 0x7000_0000, format!("host ids differ and are in the sandbox range: {x} and {y}"));
+        shown.works(processes_of(x).len() >= 2 && processes_of(y).len() >= 2, "both have processes with their id");
         let bash = host_id(&execute(&mut a, Language::Bash, "true").await?)?;
-        shown.control(bash == x, format!("another context of the first has the id {bash}"));
+        shown.control(bash == x, format!("another context of the first sandbox has id {bash}"));
         end(&engine, [a, b]).await?;
     }
     Z10 {
         id: "Z10",
-        claim: "Hooks of one sandbox (at fork, at exit, on signals) never run in the zygote or another sandbox",
+        claim: "Hooks of one sandbox (fork, exit, signal) never run in the zygote or in another sandbox",
         expected: "a sandbox made afterwards shows no trace of them",
         oracle: "no marker appears in the neighbour's memory of modules or files",
         twin: "the neighbour forks and exits as usual",
@@ -218,7 +218,7 @@ cases! {
     }
     Z16B {
         id: "Z16b",
-        claim: "Every context has a session keyring of its own",
+        claim: "Every context has its own session keyring",
         expected: "different numbers in two sandboxes and in two contexts of one (asked below the filter)",
         oracle: "the numbers are compared here",
         twin: "the keyring has a number",
@@ -237,11 +237,11 @@ cases! {
         shown.works(x.parse::<i64>().is_ok_and(|number| number > 0), format!("the keyring has a number: {x}"));
         shown.holds(x != y && y != z && x != z, format!("the keyrings differ: {x}, {y} and {z}"));
         let (x, y, _) = numbers(&[Wall::Seccomp, Wall::Keyring]).await?;
-        shown.control(x == y, format!("without the step: keyrings {x} and {y}"));
+        shown.control(x == y, format!("without the keyring step: keyrings {x} and {y}"));
     }
     Z17 {
         id: "Z17",
-        claim: "PID 1 cannot be looked into by its own user",
+        claim: "PID 1 cannot be inspected by its own user",
         expected: "its files in /proc belong to root (not dumpable), while the user's process owns its own",
         oracle: "the owners of /proc/<pid>/mem on the host",
         twin: "the user's process is found",
@@ -260,14 +260,14 @@ cases! {
             Ok::<_, crate::AttackError>(owners)
         };
         let (first, own) = owners(&[]).await?;
-        shown.works(own == Some(true), "the user's process owns its files");
-        shown.holds(first == Some(false), "the files of PID 1 belong to somebody else");
+        shown.works(own == Some(true), "the user's process owns its files in /proc");
+        shown.holds(first == Some(false), "the files of PID 1 in /proc belong to another user");
         let (first, _) = owners(&[Wall::Undumpable]).await?;
-        shown.control(first == Some(true), "without that wall the files of PID 1 belong to the sandbox's id");
+        shown.control(first == Some(true), "without that layer, the files of PID 1 belong to the sandbox's id");
     }
     Z18 {
         id: "Z18",
-        claim: "Names, open files, threads and patched builtins of one tenant never reach the next",
+        claim: "Variables, open files, threads and patched builtins never reach a later sandbox",
         expected: "a new sandbox shows none of them",
         oracle: "asked in a sandbox that was made afterwards",
         twin: "builtins work there",
@@ -276,10 +276,10 @@ cases! {
         let (engine, mut a, b) = bench.two(&[]).await?;
         say(&mut a, "import builtins,threading,time,json\nbuiltins.bin=lambda x: 77\nimport string; string.digits=None\nleft=1\nf=open('/tmp/f','w')\nthreading.Thread(target=time.sleep,args=(30,),daemon=True).start()").await?;
         let own = say(&mut a, "(left, bin(1))").await?;
-        shown.control(own == "(1, 77)", format!("the next execution of the same sandbox sees {own}"));
+        shown.control(own == "(1, 77)", format!("the next execution in the same sandbox sees {own}"));
         let mut c = sandbox(&engine).await?;
         let found = say(&mut c, "import threading,string\n('left' in globals(), bin(1), threading.active_count(), string.digits)").await?;
-        shown.holds(found == "(False, '0b1', 1, '0123456789')", format!("name, builtin, threads and module are as usual in a new one: {found}"));
+        shown.holds(found == "(False, '0b1', 1, '0123456789')", format!("a new sandbox has unmodified globals, builtins, threads and modules: {found}"));
         c.end().await?;
         end(&engine, [a, b]).await?;
     }

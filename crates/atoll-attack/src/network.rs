@@ -2,12 +2,16 @@
 
 use crate::bench::{end, say};
 use crate::case::cases;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use crate::error::AttackError;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 
-/// A listener on the sandbox's own loopback, and a way to ask who came.
+/// A listener on the sandbox's own loopback at `PORT`, and a way to ask who came.
 const LISTEN: &str = "import socket
 s = socket.socket()
-s.bind(('127.0.0.1', 0))
+s.bind(('127.0.0.1', PORT))
 s.listen()
 s.settimeout(0)
 def heard():
@@ -28,30 +32,41 @@ def knock(port):
             return errno.errorcode[e.errno]
 ";
 
+/// Binds a port of the host's loopback without listening on it, so that no other process listens there while it is held.
+fn reserve_port() -> Result<(OwnedFd, u16), AttackError> {
+    let reserve = || {
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let at = SocketAddrV4::try_from(getsockname(&socket)?)?;
+        Ok::<_, Errno>((socket, at.port()))
+    };
+    reserve().map_err(|errno| AttackError::io("reserve a port on the loopback interface")(errno.into()))
+}
+
 cases! {
     N21 {
         id: "N21",
-        claim: "What listens in a sandbox is reached neither by the machine nor by another sandbox",
+        claim: "Listeners in a sandbox cannot be reached from the host or from another sandbox",
         expected: "both are refused at the same port, and the listener hears nobody",
-        oracle: "the machine itself knocks; the port is free there",
+        oracle: "the machine itself knocks; the port is reserved there",
         twin: "the listener hears its own process",
         control: "the same knock reaches a listener of our own on the machine's loopback",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
-        let port: u16 = say(&mut a, LISTEN).await?.parse().unwrap_or(0);
+        let (_reserved, port) = reserve_port()?;
+        let listens = say(&mut a, &LISTEN.replace("PORT", &port.to_string())).await?;
+        shown.works(listens == port.to_string(), format!("the sandbox listens on port {port}, which is reserved on the host"));
         let own = say(&mut a, &format!("{KNOCK}\n(knock({port}), heard())")).await?;
-        shown.works(own == "('ok', True)", format!("the listener hears its own process: {own}"));
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        shown.works(free, format!("port {port} is free on the machine"));
+        shown.works(own == "('ok', True)", format!("the listener accepts connections from its own process: {own}"));
         let from_machine = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(|error| error.kind());
-        shown.holds(!free || from_machine.is_err(), format!("the machine cannot reach it: {from_machine:?}"));
+        shown.holds(from_machine.is_err(), format!("the host cannot reach it: {from_machine:?}"));
         let from_other = say(&mut b, &format!("{KNOCK}\nknock({port})")).await?;
         shown.holds(from_other == "'ECONNREFUSED'", format!("another sandbox cannot reach it: {from_other}"));
         let heard = say(&mut a, "heard()").await?;
-        shown.holds(heard == "False", format!("the listener heard nobody: {heard}"));
+        shown.holds(heard == "False", format!("the listener received no connection: {heard}"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr().map(|at| (listener, at)));
         let reached = listener.is_ok_and(|(_listener, at)| TcpStream::connect(at).is_ok());
-        shown.control(reached, "the same knock reaches a listener of the machine");
+        shown.control(reached, "the same connection attempt reaches a listener on the host");
         end(&engine, [a, b]).await?;
     }
 }

@@ -86,7 +86,7 @@ fn save_as_they_are(base: &Path) -> std::io::Result<Vec<PathBuf>> {
 cases! {
     F06 {
         id: "F06",
-        claim: "A link among the outputs brings back nothing of where it points",
+        claim: "A symbolic link among the outputs does not return its target",
         expected: "links are skipped, to the host, to the template and to /proc alike; the plain file comes",
         oracle: "no collected byte is of a canary or of /etc/passwd",
         twin: "a plain file of the same directory is collected",
@@ -103,15 +103,15 @@ cases! {
         let names: Vec<&str> = names.collect();
         shown.holds(names == ["/data/output/plain"], format!("only the plain file is collected: {names:?}"));
         let foreign = holds(&files, &lab.secret) || holds(&files, "root:x:0");
-        shown.holds(!foreign, "no byte of the canary or of /etc/passwd came back");
-        shown.works(holds(&files, "plain"), "the plain file came back");
+        shown.holds(!foreign, "no byte of the canary or of /etc/passwd was returned");
+        shown.works(holds(&files, "plain"), "the plain file was returned");
         let linked = std::os::unix::fs::symlink(&canary, dir.join("link"));
         let followed = linked.and_then(|()| std::fs::read_to_string(dir.join("link")));
         shown.control(followed.is_ok_and(|text| text == lab.secret), "a reader that follows the link gets the canary");
     }
     F10 {
         id: "F10",
-        claim: "No name of an output leads out of the caller's directory or hides what it is",
+        claim: "No output name escapes the caller's directory or disguises its type",
         expected: "each file is saved below the directory, without control characters and turning marks",
         oracle: "the parent directory holds nothing new; every saved path is below the directory and shows what it is",
         twin: "a file with an ordinary name is saved under it",
@@ -121,14 +121,14 @@ cases! {
         let out = dir.join("out");
         let saved = collect(bench, &make(), &out).await?;
         let found = lies(&out, &saved.saved);
-        shown.holds(found.is_empty(), format!("every saved path is below the directory and shows what it is; others: {found:?}"));
-        let beside = std::fs::read_dir(&dir).map_err(AttackError::io("look into the directory"))?;
+        shown.holds(found.is_empty(), format!("every saved path is inside the directory and free of deceptive characters; exceptions: {found:?}"));
+        let beside = std::fs::read_dir(&dir).map_err(AttackError::io("list the directory"))?;
         let beside: Vec<OsString> = beside.flatten().map(|entry| entry.file_name()).collect();
-        shown.holds(beside == ["out"], format!("nothing new is beside the directory: {beside:?}"));
+        shown.holds(beside == ["out"], format!("nothing new next to the directory: {beside:?}"));
         shown.works(out.join("plain").is_file() && saved.saved.len() > 8, format!("{} files were saved", saved.saved.len()));
         let naive = dir.join("naive");
-        let careless = save_as_they_are(&naive).map_err(AttackError::io("save carelessly"))?;
+        let careless = save_as_they_are(&naive).map_err(AttackError::io("save files without checks"))?;
         let found = lies(&naive, &careless);
-        shown.control(found.len() >= 4 && dir.join("x").exists(), format!("a careless saver: {} bad names", found.len()));
+        shown.control(found.len() >= 4 && dir.join("x").exists(), format!("saving without checks: {} bad names", found.len()));
     }
 }

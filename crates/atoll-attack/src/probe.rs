@@ -88,7 +88,7 @@ pub struct Facts {
 impl Facts {
     pub fn read(stdout: &str) -> Result<Self, String> {
         let line = stdout.lines().find_map(|line| line.strip_prefix("FACTS "));
-        let line = line.ok_or_else(|| format!("no facts in {stdout:?}"))?;
+        let line = line.ok_or_else(|| format!("no probe results in {stdout:?}"))?;
         let mut words: Map<String, Value> = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let twins = words
             .remove("_twin")
@@ -117,7 +117,7 @@ impl Facts {
             .map(|(n, _)| n.clone())
             .collect();
         if self.twins.is_empty() {
-            dead.push("no twin was reported".to_owned());
+            dead.push("no harmless twin was reported".to_owned());
         }
         dead
     }
@@ -137,13 +137,13 @@ impl Facts {
         for (name, word) in self.unexpected(expect, there) {
             let as_without_wall = control.is_some_and(|control| control.word(name) == word);
             match is_refusal(word) && !as_without_wall {
-                true => shown.doubt(format!("`{name}` answered {word}, which was not expected")),
-                false => shown.breach(format!("`{name}` answered {word}")),
+                true => shown.doubt(format!("`{name}` returned {word}, which was not expected")),
+                false => shown.breach(format!("`{name}` returned {word}")),
             }
         }
         let all = expect.iter().chain(there);
         for e in all.filter(|e| !self.all().any(|(name, _)| e.meets(name))) {
-            shown.doubt(format!("`{}` was never tried", e.fact));
+            shown.doubt(format!("`{}` was not attempted", e.fact));
         }
         self.judge_twins(shown);
         self.in_words().into_iter().for_each(|line| shown.saw(line));
@@ -151,7 +151,7 @@ impl Facts {
 
     pub(crate) fn judge_twins(&self, shown: &mut Shown) {
         for twin in self.dead_twins() {
-            shown.doubt(format!("the twin is dead: {twin}"));
+            shown.doubt(format!("the harmless twin failed: {twin}"));
         }
     }
 
@@ -170,7 +170,7 @@ impl Facts {
     pub fn missing(&self, breach: &[(&str, &str)]) -> Vec<String> {
         let missed = breach.iter().filter(|(fact, word)| self.word(fact) != *word);
         missed
-            .map(|(fact, word)| format!("`{fact}` should breach with {word}, answered {}", self.word(fact)))
+            .map(|(fact, word)| format!("`{fact}` should breach with {word}, returned {}", self.word(fact)))
             .collect()
     }
 }
@@ -207,12 +207,12 @@ impl Probe {
             Err(why) => shown.doubt(why),
         }
         match &tried.changed {
-            Some(change) => shown.breach(format!("the host saw a change: {change}")),
-            None => shown.saw(format!("the host looked: {}", self.oracle.unchanged())),
+            Some(change) => shown.breach(format!("change detected on the host: {change}")),
+            None => shown.saw(format!("host check: {}", self.oracle.unchanged())),
         }
         match &tried.control {
             Ok(facts) => facts.judge_control(breach, &self.control.place(), &mut shown),
-            Err(why) => shown.doubt(format!("the control was not made: {why}")),
+            Err(why) => shown.doubt(format!("the control did not run: {why}")),
         }
         shown.judge(self.id, self.claim)
     }
@@ -223,7 +223,7 @@ impl Probe {
         let Some(row) = ground.row(self.id) else {
             return (&[], usual);
         };
-        shown.saw(format!("judged otherwise here: {}", row.why));
+        shown.saw(format!("judged differently here: {}", row.why));
         match row.instead {
             Instead::Answers { expect, breach } => (expect, breach.unwrap_or(usual)),
             _ => (&[], usual),
@@ -244,10 +244,10 @@ impl Facts {
 impl Oracle {
     fn unchanged(self) -> &'static str {
         match self {
-            Self::Canary => "content and access times of its canary files are as before",
-            Self::Tree => "a file of the shared tree has the same digest as before",
-            Self::Machine => "see P21b for the machine as a whole",
-            Self::Network => "nobody knocked at its canaries on the loopback",
+            Self::Canary => "contents and access times of the canary files are unchanged",
+            Self::Tree => "the digest of a file in the shared tree is unchanged",
+            Self::Machine => "see P21b for host-wide state",
+            Self::Network => "the canary listeners on the loopback interface received no traffic",
         }
     }
 }
@@ -256,8 +256,8 @@ impl Control {
     fn place(&self) -> String {
         match self {
             Self::Without { walls, .. } => format!("in a sandbox without {walls:?}"),
-            Self::Outside { .. } => "as a plain process of this machine".to_owned(),
-            Self::Planted { .. } => "in the same sandbox, with the thing planted".to_owned(),
+            Self::Outside { .. } => "as an unsandboxed process on this host".to_owned(),
+            Self::Planted { .. } => "in the same sandbox, with the item planted".to_owned(),
         }
     }
 }

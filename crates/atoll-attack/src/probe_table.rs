@@ -19,7 +19,7 @@ macro_rules! code {
 pub const FILES: &[Probe] = &[
     Probe {
         id: "F01",
-        claim: "Files of the host cannot be opened by their paths",
+        claim: "Host files cannot be opened by path",
         code: code!("f01_canary"),
         already_without: &[],
         expect: &[e("canary *", GONE), e("host *", GONE)],
@@ -31,7 +31,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F02",
-        claim: "Only the scratch places, six device nodes and the maker of terminals can be written to",
+        claim: "Only the scratch directories, six device nodes and /dev/pts/ptmx are writable",
         code: code!("f02_writable"),
         already_without: &[],
         expect: &[
@@ -51,7 +51,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F03",
-        claim: "Nothing of PID 1 shows in /proc, and no link there leads out",
+        claim: "/proc exposes nothing about PID 1, and no link in it leads outside the sandbox",
         code: code!("f03_proc_one"),
         already_without: &[],
         expect: &[e("proc1 *", GONE), e("root of self", &["own"])],
@@ -64,7 +64,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F04",
-        claim: "The machine's files in /proc are absent",
+        claim: "Host-wide files in /proc are absent",
         code: code!("f04_proc_files"),
         already_without: &[],
         expect: &[e("read *", GONE), e("write *", GONE)],
@@ -81,7 +81,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F05",
-        claim: "There is no /sys",
+        claim: "/sys does not exist",
         code: code!("f05_sys"),
         already_without: &[],
         expect: &[e("/sys*", GONE)],
@@ -93,7 +93,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F08",
-        claim: "A file outside of scratch cannot get a second name",
+        claim: "Files outside the scratch directories cannot be hard-linked",
         code: code!("f08_hardlinks"),
         already_without: &[],
         expect: &[e("*", &["EXDEV", "EPERM", "EACCES", "ENOENT"])],
@@ -105,7 +105,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F13",
-        claim: "No device can be made, none but six and own terminals exist",
+        claim: "Device nodes cannot be created; only six devices and the sandbox's own terminals exist",
         code: code!("f13_devices"),
         already_without: &[],
         expect: &[
@@ -123,7 +123,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F14",
-        claim: "A set-user-id program gives nothing",
+        claim: "A set-user-ID program gains no privileges",
         code: code!("f14_setuid"),
         already_without: &[],
         expect: &[
@@ -183,7 +183,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F22",
-        claim: "Landlock alone keeps a file from everybody that mounts and modes would give",
+        claim: "Landlock alone denies a file that mounts and file modes would allow",
         code: code!("f22_landlock_alone"),
         already_without: &[],
         expect: &[e("*", &["EACCES"])],
@@ -209,7 +209,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F22c",
-        claim: "With /proc unmasked, memory and environment of PID 1 stay shut",
+        claim: "With /proc unmasked, the memory and environment of PID 1 remain inaccessible",
         code: code!("f23_landlock_memory"),
         already_without: &[Wall::ProcMask],
         expect: &[e("*", &["EACCES", "EPERM"])],
@@ -222,7 +222,7 @@ pub const FILES: &[Probe] = &[
     },
     Probe {
         id: "F22d",
-        claim: "With /proc unmasked and seccomp off, memory and environment of PID 1 stay shut",
+        claim: "With /proc unmasked and seccomp off, the memory and environment of PID 1 remain inaccessible",
         code: code!("f23_landlock_memory"),
         already_without: &[Wall::Seccomp, Wall::ProcMask],
         expect: &[e("*", &["EACCES", "EPERM"])],
@@ -251,7 +251,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P02",
-        claim: "Memory of other processes is out of reach",
+        claim: "The memory of other processes is inaccessible",
         code: code!("p02_memory"),
         already_without: &[],
         expect: &[
@@ -270,7 +270,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P02b",
-        claim: "Without seccomp, Landlock and the undumpable agent keep PID 1's memory shut",
+        claim: "Without seccomp, Landlock and the non-dumpable agent still protect the memory of PID 1",
         code: code!("p02_memory"),
         already_without: &[Wall::Seccomp],
         expect: &[
@@ -291,7 +291,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P02c",
-        claim: "Landlock alone keeps PID 1's memory shut",
+        claim: "Landlock alone protects the memory of PID 1",
         code: code!("p02_memory"),
         already_without: &[Wall::Seccomp, Wall::Undumpable],
         expect: &[
@@ -311,7 +311,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P02d",
-        claim: "Being undumpable alone keeps PID 1's memory shut",
+        claim: "The non-dumpable flag alone protects the memory of PID 1",
         code: code!("p02_memory"),
         already_without: &[Wall::Landlock, Wall::Seccomp],
         expect: &[
@@ -351,7 +351,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P04",
-        claim: "PID 1 takes none of the 64 signals from user code",
+        claim: "None of the 64 signals from user code reaches PID 1",
         code: code!("p04_init_signals"),
         already_without: &[],
         expect: &[e("signal *", REFUSED)],
@@ -364,7 +364,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P05",
-        claim: "No namespace can be made or entered",
+        claim: "Namespaces cannot be created or entered",
         code: code!("p05_namespaces"),
         already_without: &[],
         expect: &[
@@ -389,7 +389,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P06",
-        claim: "No road leads back to capabilities",
+        claim: "Capabilities cannot be regained",
         code: code!("p06_nested_user"),
         already_without: &[],
         expect: &[
@@ -405,7 +405,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P06b",
-        claim: "Without seccomp the second lock alone stops nested user namespaces",
+        claim: "Without seccomp, the second layer alone blocks nested user namespaces",
         code: code!("p06_nested_user"),
         already_without: &[Wall::Seccomp],
         expect: &[
@@ -421,7 +421,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P07",
-        claim: "Threads and processes start in every ordinary way",
+        claim: "All common ways to start threads and processes work",
         code: code!("p07_processes"),
         already_without: &[],
         expect: &[e("clone3", &["ENOSYS"]), e("*", &["ok"])],
@@ -434,7 +434,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P11",
-        claim: "Other ABIs reach no system call",
+        claim: "No system call is reachable through another ABI",
         code: code!("p11_abis"),
         already_without: &[],
         expect: &[
@@ -453,7 +453,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P14",
-        claim: "Nobody types into a terminal, whatever the high bits",
+        claim: "Input cannot be injected into a terminal (TIOCSTI), regardless of high argument bits",
         code: code!("p14_terminal"),
         already_without: &[],
         expect: &[e("TIOC*", REFUSED), e("other *", &["ENOSYS"])],
@@ -470,7 +470,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P15",
-        claim: "Only local and IP sockets exist",
+        claim: "Only Unix and IP sockets can be created",
         code: code!("p15_families"),
         already_without: &[],
         expect: &[
@@ -495,7 +495,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P15b",
-        claim: "No socket to a hypervisor can be made",
+        claim: "Sockets to a hypervisor (AF_VSOCK) cannot be created",
         code: code!("p15_vsock"),
         already_without: &[],
         expect: &[e("*", REFUSED)],
@@ -508,7 +508,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P16",
-        claim: "Abstract names of the host cannot be reached or listed",
+        claim: "Abstract sockets of the host cannot be reached or listed",
         code: code!("p16_abstract"),
         already_without: &[],
         expect: &[
@@ -524,7 +524,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P18",
-        claim: "Programs never run from /dev/shm, and secret memory does not exist",
+        claim: "Programs cannot run from /dev/shm, and memfd_secret is not available",
         code: code!("p18_exec"),
         already_without: &[],
         expect: &[
@@ -542,7 +542,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P20",
-        claim: "No priority above the ordinary one",
+        claim: "Priorities above the default cannot be set",
         code: code!("p20_priorities"),
         already_without: &[],
         expect: &[
@@ -566,7 +566,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P22",
-        claim: "Nobody becomes somebody else",
+        claim: "User and group ids cannot be changed",
         code: code!("p22_identity"),
         already_without: &[],
         expect: &[e("ids after *", &["1000"]), e("*", REFUSED)],
@@ -584,7 +584,7 @@ pub const KERNEL: &[Probe] = &[
     },
     Probe {
         id: "P23",
-        claim: "Exactly one id exists inside, and it is not 0",
+        claim: "Exactly one user id is mapped inside, and it is not 0",
         code: code!("p23_uid_map"),
         already_without: &[],
         expect: &[
@@ -604,7 +604,7 @@ pub const KERNEL: &[Probe] = &[
 pub const ZYGOTE: &[Probe] = &[
     Probe {
         id: "Z01",
-        claim: "A context holds its declared descriptors only",
+        claim: "A context holds only its declared file descriptors",
         code: code!("z01_descriptors"),
         already_without: &[],
         expect: &[e("descriptors", &["0:char 1:pipe 2:pipe 3:socket 100:pipe 101:pipe"])],
@@ -619,7 +619,7 @@ pub const ZYGOTE: &[Probe] = &[
     },
     Probe {
         id: "Z02",
-        claim: "The control socket says nothing of the host",
+        claim: "The control socket reveals nothing about the host",
         code: code!("z02_control_socket"),
         already_without: &[],
         expect: &[
@@ -636,7 +636,7 @@ pub const ZYGOTE: &[Probe] = &[
     },
     Probe {
         id: "Z03",
-        claim: "A started program inherits three streams only",
+        claim: "A started program inherits only the three standard streams",
         code: code!("z03_exec_descriptors"),
         already_without: &[],
         expect: &[e("*", &["0 1 2"])],
@@ -648,7 +648,7 @@ pub const ZYGOTE: &[Probe] = &[
     },
     Probe {
         id: "Z04",
-        claim: "Nothing of the host or of neighbours is in a context's memory",
+        claim: "A context's memory contains no data of the host or of other sandboxes",
         code: code!("z04_memory"),
         already_without: &[],
         expect: &[
@@ -680,7 +680,7 @@ pub const ZYGOTE: &[Probe] = &[
     },
     Probe {
         id: "Z16",
-        claim: "Keys cannot be reached",
+        claim: "Kernel keyrings are inaccessible",
         code: code!("z16_keyring"),
         already_without: &[],
         expect: &[e("read /proc/keys", GONE), e("*", REFUSED)],
@@ -696,7 +696,7 @@ pub const ZYGOTE: &[Probe] = &[
 pub const NETWORK: &[Probe] = &[
     Probe {
         id: "N01",
-        claim: "Services on the machine's loopback cannot be reached",
+        claim: "Services on the host's loopback interface cannot be reached",
         code: code!("n01_loopback"),
         already_without: &[],
         expect: &[e("*", &["ECONNREFUSED", "ENETUNREACH", "EADDRNOTAVAIL"])],
@@ -708,7 +708,7 @@ pub const NETWORK: &[Probe] = &[
     },
     Probe {
         id: "N01b",
-        claim: "No road leads to any network",
+        claim: "No network is reachable",
         code: code!("n01_roads"),
         already_without: &[],
         expect: &[e("road *", &["ENETUNREACH"]), e("interfaces", &["lo"])],

@@ -43,7 +43,7 @@ pub fn host_id(execution: &Execution) -> Result<u32, AttackError> {
     }
     let map = execution.receipt.layers.get("uid_map").and_then(|map| map.as_str());
     let id = map.and_then(|map| user_in(map)?.parse().ok());
-    id.ok_or_else(|| AttackError::Words("the receipt tells no id of the host".to_owned()))
+    id.ok_or_else(|| AttackError::Words("the receipt contains no host user id".to_owned()))
 }
 
 /// Of the triples of a map, the one of the user: a runtime may have mapped a root before it.
@@ -125,6 +125,6 @@ pub async fn left_after(processes: &[Process], limit: Duration) -> Vec<Process> 
 }
 
 pub fn kill(pid: i32) -> Result<(), AttackError> {
-    let pid = Pid::from_raw(pid).ok_or_else(|| AttackError::Words("no pid".to_owned()))?;
+    let pid = Pid::from_raw(pid).ok_or_else(|| AttackError::Words("invalid process id".to_owned()))?;
     kill_process(pid, Signal::KILL).map_err(|errno| AttackError::io("kill a process")(errno.into()))
 }

@@ -87,9 +87,9 @@ impl Summary {
             inconclusive,
         } = self;
         let meaning = match (breached, inconclusive) {
-            (0, 0) => "every try stayed inside",
-            (0, _) => "what is inconclusive was not shown to hold",
-            (_, _) => "a wall does not hold: do not run code that you do not trust here",
+            (0, 0) => "all probes were contained",
+            (0, _) => "inconclusive probes do not count as passed",
+            (_, _) => "isolation is broken: do not run untrusted code on this host",
         };
         format!("{contained} contained, {breached} breached, {inconclusive} inconclusive: {meaning}")
     }
@@ -158,10 +158,10 @@ impl Report {
             ("Atoll", self.version.to_owned()),
             ("kernel", format!("{} {}", host.kernel, host.architecture)),
             ("user", format!("{} ({})", host.user, host.mode)),
-            ("control groups", host.cgroups.clone()),
+            ("cgroups", host.cgroups.clone()),
             ("Landlock ABI", host.landlock_abi.to_string()),
             ("template", format!("{} {}", self.template.name, self.template.digest)),
-            ("took", format!("{} s", self.seconds)),
+            ("duration", format!("{} s", self.seconds)),
         ]
     }
 }
@@ -204,7 +204,11 @@ mod tests {
         assert_eq!(summary(9, 0, 0).exit_status(), ExitStatus::Ok);
         assert_eq!(summary(9, 0, 1).exit_status(), ExitStatus::CodeFailed);
         assert_eq!(summary(9, 1, 1).exit_status(), ExitStatus::NoWall);
-        assert!(summary(9, 0, 1).in_words().contains("was not shown to hold"));
+        assert!(
+            summary(9, 0, 1)
+                .in_words()
+                .contains("inconclusive probes do not count as passed")
+        );
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub async fn probes(
 
 impl<'a> Slot<'a> {
     fn new(probe: &'a Probe) -> Self {
-        let not_yet = || Err("not tried".to_owned());
+        let not_yet = || Err("not run".to_owned());
         Self {
             probe,
             tried: Tried {
@@ -84,8 +84,11 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// The sets of walls that are away for a claim or a control. The empty one comes first.
+/// The sets of walls that are away for a claim or a control. The empty one comes first. Without a try there is none.
 fn sets(slots: &[Slot<'_>]) -> Vec<&'static [Wall]> {
+    if slots.is_empty() {
+        return Vec::new();
+    }
     let mut sets: Vec<&'static [Wall]> = slots.iter().map(|slot| slot.probe.already_without).collect();
     sets.extend(slots.iter().filter_map(|slot| slot.probe.control.walls()));
     sets.push(&[]);
@@ -223,7 +226,7 @@ impl Turns<'_> {
 }
 
 fn without_engine(slots: &mut [Slot<'_>], set: &[Wall], error: &AttackError) {
-    let why = format!("no sandbox without {set:?}: {}", error.in_words());
+    let why = format!("cannot create a sandbox without {set:?}: {}", error.in_words());
     for slot in slots {
         if slot.probe.already_without == set {
             slot.tried.claim = Err(why.clone());

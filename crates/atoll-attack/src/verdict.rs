@@ -49,7 +49,7 @@ impl Shown {
     pub fn holds(&mut self, holds: bool, what: impl Into<String>) {
         match holds {
             true => self.seen.push(what.into()),
-            false => self.breaches.push(format!("not so: {}", what.into())),
+            false => self.breaches.push(format!("does not hold: {}", what.into())),
         }
     }
 
@@ -57,7 +57,7 @@ impl Shown {
     pub fn works(&mut self, works: bool, what: impl Into<String>) {
         match works {
             true => self.seen.push(what.into()),
-            false => self.doubts.push(format!("the twin is dead: {}", what.into())),
+            false => self.doubts.push(format!("the harmless twin failed: {}", what.into())),
         }
     }
 
@@ -88,7 +88,7 @@ impl Shown {
     /// A claim that was never looked at is not held.
     pub fn judge(mut self, id: impl Into<String>, claim: impl Into<String>) -> Finding {
         if self.breaches.is_empty() && self.doubts.is_empty() && (self.seen.is_empty() || self.control.is_empty()) {
-            self.doubts.push("nothing was shown".to_owned());
+            self.doubts.push("no evidence was collected".to_owned());
         }
         let verdict = match (self.breaches.is_empty(), self.doubts.is_empty()) {
             (false, _) => Verdict::Breached,
@@ -142,6 +142,6 @@ mod tests {
         let finding = shown.judge("X01", "a claim");
         assert_eq!(finding.verdict, Verdict::Breached);
         assert_eq!(finding.why.len(), 3);
-        assert!(finding.why[0].starts_with("not so: "), "{:?}", finding.why);
+        assert!(finding.why[0].starts_with("does not hold: "), "{:?}", finding.why);
     }
 }

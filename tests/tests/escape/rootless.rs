@@ -17,6 +17,7 @@ const NOT_AGAIN: &[&str] = &[
     "microvm::",
     "registry::",
     "rootless::",
+    "smoke::",
     "filter::a_",
     "filter::every",
     "filter::what",
@@ -27,6 +28,10 @@ const NOT_AGAIN: &[&str] = &[
 ];
 /// One user each, so that they cannot count each other's processes.
 const USERS: [u32; 2] = [12_346, 12_347];
+/// Tests of another tier than the jail, which have a test of their own here.
+const CONTAINERS: &str = "container::";
+/// The longest that one test may take, in seconds. Only one that hangs needs it.
+const DEADLINE: &str = "400";
 
 pub(crate) fn is_rootless() -> bool {
     !rustix::process::geteuid().is_root()
@@ -42,12 +47,27 @@ pub(crate) fn here() -> Here {
 
 #[test]
 fn the_suite_holds_for_an_ordinary_user() -> Result<()> {
+    let count = hold_for_users(|name| !name.starts_with(CONTAINERS))?;
+    assert!(count >= 35, "only {count} tests were found");
+    Ok(())
+}
+
+#[test]
+fn containers_hold_for_an_ordinary_user() -> Result<()> {
+    let count = hold_for_users(|name| name.starts_with(CONTAINERS))?;
+    assert!(count >= 2, "only {count} tests were found");
+    Ok(())
+}
+
+/// Runs the tests with these names as two ordinary users: how many there are.
+fn hold_for_users(is_wanted: impl Fn(&str) -> bool) -> Result<usize> {
     ensure!(
         !is_rootless(),
         "start the tests as root: they make the ordinary user themselves"
     );
     let own = std::env::current_exe()?;
-    let left = Mutex::new(tests(&own)?);
+    let names = tests(&own)?.into_iter().filter(|name| is_wanted(name));
+    let left = Mutex::new(names.collect::<Vec<_>>());
     let count = left.lock().unwrap().len();
     let faults = std::thread::scope(|scope| {
         let workers: Vec<_> = USERS.iter().map(|id| scope.spawn(|| work(*id, &own, &left))).collect();
@@ -61,8 +81,7 @@ fn the_suite_holds_for_an_ordinary_user() -> Result<()> {
         faults.len(),
         faults.join("\n")
     );
-    assert!(count >= 35, "only {count} tests were found");
-    Ok(())
+    Ok(count)
 }
 
 /// Names of the tests of this program that are asked again.
@@ -84,7 +103,7 @@ fn work(id: u32, own: &Path, left: &Mutex<Vec<String>>) -> Result<Vec<String>> {
         let Some(name) = next else { break };
         faults.extend(run(&user, &program, &name)?);
     }
-    let (processes, files) = (user.processes()?, user.run_files());
+    let (processes, files) = (user.processes(), user.run_files());
     if !processes.is_empty() || !files.is_empty() {
         faults.push(format!("left behind: {processes:?} {files:?}"));
     }
@@ -94,7 +113,7 @@ fn work(id: u32, own: &Path, left: &Mutex<Vec<String>>) -> Result<Vec<String>> {
 fn run(user: &User, program: &str, name: &str) -> Result<Option<String>> {
     let mut command = user.command("timeout");
     command
-        .args(["-s", "KILL", "150", program, "--exact", name, "--nocapture"])
+        .args(["-s", "KILL", DEADLINE, program, "--exact", name, "--nocapture"])
         .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
         .env("NEXTEST_RUN_ID", std::env::var("NEXTEST_RUN_ID").unwrap_or_default());
     let output = command

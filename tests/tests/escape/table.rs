@@ -33,7 +33,7 @@ fn rows(ground: Ground) -> impl Iterator<Item = &'static Elsewhere> {
 
 /// How many are judged as in the jail, otherwise, and not at all.
 fn summary() -> String {
-    let mut text = "\n| Tier | Asked as in the jail | Judged otherwise | Not asked |\n|---|---|---|---|\n".to_owned();
+    let mut text = "\n| Tier | Same as in `jail` | Judged differently | Not run |\n|---|---|---|---|\n".to_owned();
     for (name, ground) in GROUNDS {
         let not_asked = rows(ground)
             .filter(|row| matches!(row.instead, Instead::NotAsked))
@@ -48,11 +48,11 @@ fn summary() -> String {
 
 /// Every row, and the system calls that another kernel refuses with the filter's own word.
 fn whole() -> String {
-    let mut text = "\n| Probe | Where | What differs | Why that keeps the promise, or what is asked instead |\n|---|---|---|---|\n".to_owned();
+    let mut text = "\n| Probe | Where | What differs | Why the claim still holds, or what is checked instead |\n|---|---|---|---|\n".to_owned();
     for row in ELSEWHERE {
         text.push_str(&(row.line() + "\n"));
     }
-    text.push_str("\n| Where | Calls that are refused without the filter as well, with the same word |\n|---|---|\n");
+    text.push_str("\n| Where | Calls that fail with the same error even without the filter |\n|---|---|\n");
     for (_, ground) in GROUNDS {
         let calls = ALIKE.iter().filter(|(at, _, _)| *at == ground);
         let calls: Vec<String> = calls.map(|(_, name, word)| format!("`{name}` {word}")).collect();

@@ -5,6 +5,7 @@ mod gives;
 mod inside;
 mod limits;
 mod moves;
+mod smoke;
 mod state;
 
 use anyhow::Result;

@@ -4,7 +4,7 @@
 import socket
 def reached(family, kind, address):
     with socket.socket(family, kind) as s:
-        s.settimeout(2)
+        s.settimeout(20)
         def talk():
             try:
                 s.connect(address)
