@@ -16,6 +16,7 @@ pub(crate) enum Purpose {
     Build,
     /// Templates and the jail. Nothing runs without these.
     Run,
+    Node,
     Container,
     Gvisor,
     Microvm,
@@ -77,7 +78,7 @@ const PACKAGES: &[Package] = &[
         &["python3", "-m", "pip", "--version"],
     ),
     package(Purpose::Run, "e2fsprogs", Some("e2fsprogs"), &["mkfs.ext4", "-V"]),
-    package(Purpose::Run, "nodejs", Some("nodejs"), &["/usr/bin/node", "--version"]),
+    package(Purpose::Node, "nodejs", Some("nodejs"), &["/usr/bin/node", "--version"]),
     package(
         Purpose::Browser,
         "chromium",

@@ -19,7 +19,9 @@ const TEMPLATES: &[&str] = &["python-min", "python-data"];
 
 pub(crate) fn check(project: &Project) -> Result<()> {
     let (mut steps, _lock) = begin(project)?;
-    steps.step("system packages", || ensure_packages(&[Purpose::Build]))?;
+    steps.step("system packages", || {
+        ensure_packages(&[Purpose::Build, Purpose::Run, Purpose::Node])
+    })?;
     steps.step("cargo-nextest", || ensure_nextest(project))?;
     steps.step("format", || cargo(project, &["fmt", "--all", "--check"]))?;
     steps.step("clippy", || {
@@ -82,7 +84,7 @@ fn suites(request: &TestRequest) -> Vec<Suite> {
 }
 
 fn purposes(request: &TestRequest, suites: &[Suite]) -> Vec<Purpose> {
-    let mut purposes = vec![Purpose::Build, Purpose::Run];
+    let mut purposes = vec![Purpose::Build, Purpose::Run, Purpose::Node];
     let named = |name: &str| request.areas.iter().any(|area| area.name == name);
     let all = request.covers_test() || named("tiers");
     for (area, purpose) in [

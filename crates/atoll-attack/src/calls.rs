@@ -99,7 +99,7 @@ impl Answers {
         }
         if self.ground.answers_alike(name, without) {
             return shown.saw(format!(
-                "`{name}` is also refused without the filter, by a non-host kernel or another rule"
+                "`{name}` is also refused without the filter: by gVisor's or the guest's kernel, or by another layer"
             ));
         }
         let another = without != row.answer && without != "absent";

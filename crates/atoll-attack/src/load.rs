@@ -287,7 +287,7 @@ impl Load {
         let mut shown = Shown::default();
         let there = ground.load(self.id);
         if let Some(row) = ground.row(self.id) {
-            shown.saw(format!("judged differently here: {}", row.why));
+            shown.saw(format!("different expected result in this tier: {}", row.why));
         }
         match ran {
             Ok(ran) => self.judge_claim(&ran, there, &mut shown),

@@ -117,7 +117,7 @@ impl Facts {
             .map(|(n, _)| n.clone())
             .collect();
         if self.twins.is_empty() {
-            dead.push("no harmless twin was reported".to_owned());
+            dead.push("the probe did not report its permitted operation".to_owned());
         }
         dead
     }
@@ -151,7 +151,9 @@ impl Facts {
 
     pub(crate) fn judge_twins(&self, shown: &mut Shown) {
         for twin in self.dead_twins() {
-            shown.doubt(format!("the harmless twin failed: {twin}"));
+            shown.doubt(format!(
+                "the permitted operation failed, so the probe proves nothing: {twin}"
+            ));
         }
     }
 
@@ -223,7 +225,7 @@ impl Probe {
         let Some(row) = ground.row(self.id) else {
             return (&[], usual);
         };
-        shown.saw(format!("judged differently here: {}", row.why));
+        shown.saw(format!("different expected result in this tier: {}", row.why));
         match row.instead {
             Instead::Answers { expect, breach } => (expect, breach.unwrap_or(usual)),
             _ => (&[], usual),

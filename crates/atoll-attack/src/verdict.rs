@@ -57,7 +57,10 @@ impl Shown {
     pub fn works(&mut self, works: bool, what: impl Into<String>) {
         match works {
             true => self.seen.push(what.into()),
-            false => self.doubts.push(format!("the harmless twin failed: {}", what.into())),
+            false => self.doubts.push(format!(
+                "the permitted operation failed, so the probe proves nothing: {}",
+                what.into()
+            )),
         }
     }
 

@@ -230,7 +230,7 @@ pub(crate) struct ServeArgs {
     pub(crate) settings: SettingFlags,
 }
 
-/// One flag per setting of the server, from the one list of them.
+/// One flag per server setting, generated from the list of settings.
 #[derive(Debug)]
 pub(crate) struct SettingFlags(pub(crate) Vec<(&'static str, String)>);
 

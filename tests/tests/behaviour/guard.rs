@@ -167,7 +167,7 @@ fn a_table_that_cannot_be_made_safe_is_not_left_behind() -> Result<()> {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(
         ran.stderr
-            .contains("not saved: wide.csv: cannot make it safe for spreadsheets: not text"),
+            .contains("not saved: wide.csv: cannot escape formulas in this file: not text"),
         "{ran:?}"
     );
     let mut names = Vec::new();

@@ -35,7 +35,8 @@ pub(crate) fn lab() -> Result<Lab> {
         ("manifest directory", "CARGO_MANIFEST_DIR"),
         ("run id", "NEXTEST_RUN_ID"),
     ] {
-        let word = std::env::var(variable).unwrap_or_else(|_| "no such variable 5e1c".to_owned());
+        let word = std::env::var(variable).ok().filter(|word| !word.is_empty());
+        let word = word.unwrap_or_else(|| "no such variable 5e1c".to_owned());
         lab.needles.insert(name.to_owned(), word);
     }
     Ok(lab)

@@ -70,7 +70,7 @@ fn missing(what: Missing) -> &'static str {
             "the file `head` was missing or unreadable at this start; an earlier truncation of the log cannot be ruled out"
         }
         Missing::Records => {
-            "at this start there was a key or an index but no record: all were removed, or the very first start was interrupted"
+            "at this start the log had a key or an index but no records: they were removed, or the first start was interrupted"
         }
     }
 }

@@ -163,8 +163,7 @@ impl Refusal {
     }
 
     fn expired(mut self) -> Self {
-        let instead =
-            "no approver answered in time; submit it again, or rewrite the code so that the rule does not apply";
+        let instead = "no approver decided within the time limit; submit the code again, or rewrite the code so that the rule does not apply";
         self.say("ApprovalExpired", Outcome::ApprovalExpired, instead.to_owned());
         self
     }

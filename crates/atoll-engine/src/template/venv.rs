@@ -12,7 +12,7 @@ use std::process::Command;
 
 #[derive(Debug, thiserror::Error)]
 pub enum VenvError {
-    #[error("cannot write its files")]
+    #[error("cannot write the files of the virtual environment")]
     LayOut {
         #[source]
         source: std::io::Error,

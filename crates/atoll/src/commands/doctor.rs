@@ -176,7 +176,7 @@ fn scratch() -> LayerReport {
     let (detail, fix) = match found {
         true => ("mkfs.ext4 found (required by profile data)", None),
         false => (
-            "mkfs.ext4 not found: profile data is not available when running as root",
+            "mkfs.ext4 not found; as root, `--profile data` requires it",
             Some("apt-get install e2fsprogs".to_owned()),
         ),
     };

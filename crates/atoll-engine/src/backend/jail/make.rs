@@ -82,7 +82,9 @@ pub(super) async fn await_made(wall: &JailWall, made: &mut Letters) -> Result<St
         ))),
         Err(_) => {
             let why = format!("{}{}", wall.link.why_down(TEMPLATE), wall.link.complaint());
-            Err(TierError::Sandbox(format!("its first process exited immediately{why}")))
+            Err(TierError::Sandbox(format!(
+                "the sandbox's first process exited immediately{why}"
+            )))
         }
     }
 }

@@ -120,7 +120,7 @@ fn not_made(error: &ComponentError) -> TierError {
     no_wall(
         "wasm",
         &atoll_jail::chain(error),
-        "fix the cause named in the message; the component is built once, in the data directory",
+        "fix the cause above and retry; the build runs once and is cached in the data directory",
     )
 }
 

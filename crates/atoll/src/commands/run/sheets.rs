@@ -20,7 +20,7 @@ pub(super) fn make_safe(execution: &mut Execution, files: &mut SavedFiles) {
         };
         let Err(error) = rewrite(&place) else { continue };
         let name = file.path.trim_start_matches("/data/output/").to_owned();
-        let why = format!("cannot make it safe for spreadsheets: {error}");
+        let why = format!("cannot escape formulas in this file: {error}");
         if error.kind() != ErrorKind::InvalidData {
             files.problem.get_or_insert(format!("output file `{name}`: {why}"));
         }
