@@ -113,7 +113,7 @@ impl Zygotes {
         events
     }
 
-    fn hear_reply(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Vec<Event> {
+    pub(super) fn hear_reply(&mut self, body: &[u8], fds: Vec<OwnedFd>) -> Vec<Event> {
         let Some(reply) = view::<ForkReply>(body) else {
             return Vec::new();
         };

@@ -83,6 +83,11 @@ impl Live {
         }
     }
 
+    /// Tells it to exit. The channel stays readable: a fork may have ended since the last report was read.
+    pub(super) fn retire(&self) {
+        rustix::net::shutdown(&self.channel, rustix::net::Shutdown::Write).ok();
+    }
+
     pub(super) fn kill(&self) {
         // One that is gone already is reaped next.
         rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL).ok();

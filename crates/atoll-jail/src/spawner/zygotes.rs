@@ -4,7 +4,7 @@
 use super::asked::Asked;
 use super::fork::{Event, Owner};
 use super::live::Live;
-use crate::channel::ChannelError;
+use crate::channel::{self, ChannelError};
 use crate::filter::Filters;
 use crate::plan::{Mode, TemplatePlan};
 use crate::step::StepError;
@@ -32,8 +32,8 @@ pub(super) struct Zygotes {
     pub(super) present: Option<Live>,
     /// One that imports and warms up; when it is ready, it takes the place of the present one.
     pub(super) starting: Option<Live>,
-    /// Those that were replaced and have not ended yet.
-    retired: Vec<i32>,
+    /// Those that were replaced and have not ended yet. Their channels are read once more at their end.
+    retired: Vec<Live>,
     pub(super) asked: Asked,
     /// Live forks by pid.
     pub(super) forks: HashMap<i32, Child>,
@@ -156,11 +156,25 @@ impl Zygotes {
         if is(&self.starting) {
             return self.starting_ended(how, filters).map(Some);
         }
-        let Some(at) = self.retired.iter().position(|one| *one == pid) else {
+        let Some(at) = self.retired.iter().position(|one| one.pid == pid) else {
             return Ok(None);
         };
-        self.retired.swap_remove(at);
-        Ok(Some(self.lost_forks(pid)))
+        let former = self.retired.swap_remove(at);
+        let mut events = self.last_reports(&former);
+        events.extend(self.lost_forks(pid));
+        Ok(Some(events))
+    }
+
+    /// Exits that a retired zygote reported after its replacement.
+    fn last_reports(&mut self, former: &Live) -> Vec<Event> {
+        let mut events = Vec::new();
+        while former.speaks_within(AT_ONCE) {
+            match channel::receive_bytes(&former.channel) {
+                Ok((body, fds)) => events.extend(self.hear_reply(&body, fds)),
+                Err(_) => break,
+            }
+        }
+        events
     }
 
     /// The zygote is gone: another one, unless one is on its way.
@@ -229,7 +243,10 @@ impl Zygotes {
             armed => armed?,
         }
         let mut events = self.hear_out(LAST_WORDS);
-        self.retired.extend(self.present.take().map(|former| former.pid));
+        if let Some(former) = self.present.take() {
+            former.retire();
+            self.retired.push(former);
+        }
         self.present = self.starting.take();
         self.failed_starts = 0;
         events.push(Event::Ready(first));
