@@ -1,4 +1,4 @@
-//! Where things are: the source root, the shared target directory, the cargo to call.
+//! Where things are: the source root, the target directory, the cargo to call.
 //!
 //! Every child gets its environment from here, so that a step run by hand and a step run by
 //! `cargo xtask test` see the same values.
@@ -29,7 +29,8 @@ impl Project {
         let cwd = env::current_dir().context("cannot read the working directory")?;
         let target = match env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty()) {
             Some(dir) => cwd.join(dir),
-            None => user_cache_dir()?.join("atoll-target"),
+            // As a bare `cargo run` has it: both README commands share one build.
+            None => root.join("target"),
         };
         let cargo = env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
         let atoll_home = match env::var_os("ATOLL_HOME").filter(|value| !value.is_empty()) {
@@ -100,10 +101,10 @@ impl Project {
 
     /// Takes the target directory for this checkout until the returned lock is dropped.
     ///
-    /// Clones share one target directory. Cargo tells old from new by file times alone and does
+    /// Clones may share one target directory. Cargo tells old from new by file times alone and does
     /// not see that a file belongs to another clone: it would run the other clone's binary. So
     /// one run at a time holds the directory, and when the last one was from another checkout,
-    /// the sources here are marked as new.
+    /// the sources here are marked as new. A directory inside the checkout is not shared.
     pub(crate) fn claim_target_dir(&self) -> Result<File> {
         fs::create_dir_all(&self.target)?;
         let path = self.target.join("xtask.lock");
@@ -114,7 +115,8 @@ impl Project {
         }
         let stamp = self.target.join("xtask.checkout");
         let here = self.root.to_string_lossy();
-        if fs::read_to_string(&stamp).ok().as_deref() != Some(&*here) {
+        let is_shared = !self.target.starts_with(&self.root);
+        if is_shared && fs::read_to_string(&stamp).ok().as_deref() != Some(&*here) {
             mark_sources_as_new(&self.root)?;
             fs::write(&stamp, here.as_bytes())?;
         }
@@ -143,18 +145,6 @@ fn mark_sources_as_new(root: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn user_cache_dir() -> Result<PathBuf> {
-    if let Some(dir) = env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .filter(|p| p.is_absolute())
-    {
-        return Ok(dir);
-    }
-    let home = env::var_os("HOME").filter(|value| !value.is_empty());
-    let home = home.context("set CARGO_TARGET_DIR, XDG_CACHE_HOME or HOME: none of them is set")?;
-    Ok(PathBuf::from(home).join(".cache"))
 }
 
 /// Walks up from the package directory that cargo names (or the working directory) to the
