@@ -89,4 +89,4 @@ def report():
     print("FACTS " + json.dumps(facts), flush=True)
 
 
-twin("raw calls reach the kernel", raw(39)[0] == os.getpid())
+twin("call getpid by system call number", raw(39)[0] == os.getpid())

@@ -111,7 +111,10 @@ pub async fn say(sandbox: &mut Sandbox, code: &str) -> Result<String, AttackErro
     let execution = python(sandbox, code).await?;
     match execution.outcome {
         atoll_core::Outcome::Ok => Ok(shown(&execution)),
-        other => Err(AttackError::Words(format!("{other:?}: {:?}", execution.error))),
+        other => Err(AttackError::Words(format!(
+            "probe code ended with outcome {other:?}: {:?}",
+            execution.error
+        ))),
     }
 }
 

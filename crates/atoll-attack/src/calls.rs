@@ -75,8 +75,8 @@ impl Answers {
         }
         self.strict.judge_twins(&mut shown);
         let claim = match rows.len() {
-            1 => "1 system call is rejected by the seccomp filter before it reaches the kernel".to_owned(),
-            many => format!("{many} system calls are rejected by the seccomp filter before they reach the kernel"),
+            1 => "1 system call is rejected by the seccomp filter before the kernel executes it".to_owned(),
+            many => format!("{many} system calls are rejected by the seccomp filter before the kernel executes them"),
         };
         shown.judge(finding_id(id), claim)
     }
@@ -93,7 +93,7 @@ impl Answers {
             Err(why) => return shown.doubt(format!("`{name}`: the control did not run: {why}")),
         };
         match said {
-            said if said == row.answer => shown.saw(format!("`{name}` {said}")),
+            said if said == row.answer => shown.saw(format!("`{name}` returned {said}")),
             "absent" | "hangs" | "nothing" => shown.doubt(format!("`{name}` returned no result: {said}")),
             said => shown.breach(format!("`{name}` returned {said}, expected {}", row.answer)),
         }

@@ -82,12 +82,12 @@ const LANDLOCK: &str =
     "gVisor's kernel has no Landlock; T01b checks instead that its process on the host can open no files";
 const OF_HOST: &str = "the probe inspects the sandbox's processes from the host, and gVisor has none there; T01b checks gVisor's \
      kernel instead";
-const JUST_FITS: &str = "gVisor's kernel keeps them in its own memory, which is charged to the sandbox's cgroup: \
-                         they fit, or that kernel is killed";
+const JUST_FITS: &str = "gVisor's kernel stores this data in its own memory, which is charged to the sandbox's cgroup: \
+                         the data fits, or the host kills gVisor's kernel";
 const MEMORY: &str =
     "the host kills gVisor's kernel when the cgroup is out of memory; the neighbour and the host keep running";
-const COUNTED: &str = "gVisor's kernel keeps it in its own memory, which the sandbox's cgroup charges and limits; \
-                       nothing is stored in the host's kernel";
+const COUNTED: &str = "gVisor's kernel stores this data in its own memory, which the sandbox's cgroup charges and \
+                       limits; nothing is stored in the host's kernel";
 
 const OLD_LANDLOCK: &str = "Linux 6.1 does not have the Landlock version that Atoll needs. Landlock would only \
                             protect parts of the guest itself; P02d, F22c and F22d check that the non-dumpable flag \
@@ -353,8 +353,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     guest(
         "R07c",
-        "the guest kernel limits them by its own small memory, so no control can exceed that limit. They use the \
-         guest's memory, never the host's; R03 and R08 check its limit",
+        "the guest kernel limits epoll watches by its own small memory, so no control can exceed that limit. The \
+         watches use the guest's memory, never the host's; R03 and R08 check its limit",
         Instead::NotAsked,
     ),
     guest(

@@ -101,7 +101,7 @@ async fn nothing_left(seen: &[Process], limit: Duration, shown: &mut Shown) {
     let left = left_after(seen, limit).await;
     shown.holds(
         left.is_empty(),
-        format!("no processes remain ({} of {})", left.len(), seen.len()),
+        format!("{} of {} sandbox processes remain, expected 0", left.len(), seen.len()),
     );
 }
 
@@ -109,10 +109,10 @@ cases! {
     C03 {
         id: "C03",
         claim: "Ending a sandbox ends all of its processes",
-        expected: "none is left when `end` returns",
-        oracle: "the host's process list, by number and start time",
-        twin: "the code that started them ran to its end, and they were all there",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+        expected: "no process is left when `end` returns",
+        oracle: "the host's process list, by PID and start time",
+        twin: "the code that starts the processes completes, and all of them are running",
+        control: "the same daemons without a PID namespace outlive their parent (unsandboxed processes of the attack, killed by PID)",
     } |bench, lab, shown| {
         let (engine, own, seen) = with_daemons(bench, shown).await?;
         own.end().await?;
@@ -123,10 +123,10 @@ cases! {
     C01 {
         id: "C01",
         claim: "Killing the jailer ends all of its sandboxes",
-        expected: "no process is left long before the daemons end by themselves",
-        oracle: "the host's process list, by number and start time",
-        twin: "the code that started them ran to its end, and they were all there",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+        expected: "no process is left after 30 s; the daemons alone would run for 60 s",
+        oracle: "the host's process list, by PID and start time",
+        twin: "the code that starts the processes completes, and all of them are running",
+        control: "the same daemons without a PID namespace outlive their parent (unsandboxed processes of the attack, killed by PID)",
     } |bench, lab, shown| {
         let (engine, own, seen) = with_daemons(bench, shown).await?;
         kill(i32::try_from(engine.jailer_pid()).unwrap_or(0))?;
@@ -138,10 +138,10 @@ cases! {
     R19 {
         id: "R19",
         claim: "Background threads and processes end with the sandbox and do not affect later results",
-        expected: "a later execution shows only its own output; after the end nothing is left",
-        oracle: "the host's process list, by number and start time",
-        twin: "the background process lives on between two executions; the next one computes",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+        expected: "a later execution returns only its own output; no process is left after the sandbox ends",
+        oracle: "the host's process list, by PID and start time",
+        twin: "the background process keeps running between two executions, and the next execution works",
+        control: "the same daemons without a PID namespace outlive their parent (unsandboxed processes of the attack, killed by PID)",
     } |bench, lab, shown| {
         let engine = bench.engine(&[]).await?;
         let mut own = sandbox(&engine).await?;
@@ -159,14 +159,14 @@ cases! {
     C05 {
         id: "C05",
         claim: "Children of a context killed at its deadline end with the sandbox at the latest",
-        expected: "timeout is reported; after the end nothing is left",
-        oracle: "the host's process list, by number and start time",
-        twin: "the child was there; the same sandbox computes afterwards",
-        control: "the same daemons without a pid namespace outlive their leader (plain processes of our own, ended by number)",
+        expected: "the outcome is `timeout`; no process is left after the sandbox ends",
+        oracle: "the host's process list, by PID and start time",
+        twin: "the child was running, and the same sandbox works afterwards",
+        control: "the same daemons without a PID namespace outlive their parent (unsandboxed processes of the attack, killed by PID)",
     } |bench, lab, shown| {
         let engine = bench.engine(&[]).await?;
         let (mut own, ran) = killed_at_deadline(&engine).await?;
-        shown.works(ran.outcome == Outcome::Timeout, format!("outcome: {:?}", ran.outcome));
+        shown.works(ran.outcome == Outcome::Timeout, format!("outcome: {:?}, expected Timeout", ran.outcome));
         let seen = in_sandboxes(engine.jailer_pid());
         shown.works(seen.len() >= 2, "the child was running");
         shown.works(say(&mut own, "6*7").await? == "42", "the same sandbox works afterwards");

@@ -236,7 +236,7 @@ impl Machine {
             );
         }
         if (now.wall_minus_boot - self.wall_minus_boot).abs() > 5 {
-            shown.doubt("the clock of this host was changed during the attack");
+            shown.doubt("the clock of this host changed by more than 5 s during the attack; rerun it");
         }
         let read = !self.mounts.is_empty() && !self.host_name.is_empty();
         shown.control(read, "host name, settings, mounts and clock are readable");

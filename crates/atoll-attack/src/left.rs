@@ -41,7 +41,7 @@ async fn look(bench: &Bench, shown: &mut Shown) -> Result<(), AttackError> {
         groups.len(),
         files.len()
     );
-    shown.control(there, format!("while it runs: {seen}"));
+    shown.control(there, format!("while the engine runs: {seen}"));
     own.end().await?;
     engine.stop().await;
     not_any_more(&processes, &instance, &run, shown).await;
@@ -50,10 +50,10 @@ async fn look(bench: &Bench, shown: &mut Shown) -> Result<(), AttackError> {
 
 async fn not_any_more(processes: &[Process], instance: &str, run: &Path, shown: &mut Shown) {
     let left = left_after(processes, SOON).await;
-    shown.holds(left.is_empty(), format!("no processes left: {left:?}"));
+    shown.holds(left.is_empty(), format!("processes left: {left:?}, expected none"));
     let (groups, files) = (groups_of(instance), files_of(run, instance));
-    shown.holds(groups.is_empty(), format!("no cgroups left: {groups:?}"));
-    shown.holds(files.is_empty(), format!("no files left: {files:?}"));
+    shown.holds(groups.is_empty(), format!("cgroups left: {groups:?}, expected none"));
+    shown.holds(files.is_empty(), format!("files left: {files:?}, expected none"));
 }
 
 /// Where lock files and spooled inputs are.

@@ -5,7 +5,7 @@ use crate::elsewhere::{Ground, LoadThere};
 use crate::error::AttackError;
 use crate::here::Here;
 use crate::memory::{IdleMemory, LoadMemory};
-use crate::probe::{Expect, Facts};
+use crate::probe::{Expect, Facts, layer_names};
 use crate::tries::{Progress, in_words};
 use crate::verdict::{Finding, Shown};
 use atoll_core::quantity::{ProcessCount, WallMillis};
@@ -307,9 +307,14 @@ impl Load {
         let ends = if ends.is_empty() { self.ends } else { ends };
         let to_its_end = |facts: &Facts| expect.is_empty() && facts.missing(self.control.breach).is_empty();
         if facts.as_ref().is_some_and(to_its_end) {
-            shown.breach(format!("the load ran to completion: {outcome:?}"));
+            shown.breach(format!(
+                "the load ran to completion with outcome {outcome:?}, expected its limit to stop it"
+            ));
         } else if !ends.contains(&outcome) {
-            shown.doubt(format!("unexpected outcome {outcome:?}: {:?}", ran.execution.error));
+            shown.doubt(format!(
+                "outcome {outcome:?}, expected one of {ends:?}; error {:?}",
+                ran.execution.error
+            ));
         }
         if let Some(memory) = &ran.memory {
             memory.judge(outcome, shown);
@@ -325,11 +330,11 @@ impl Load {
 
     fn judge_neighbour(&self, ran: &Ran, shown: &mut Shown) {
         if let Some(wrong) = &ran.neighbour {
-            shown.breach(format!("a neighbouring sandbox was affected: {wrong}"));
+            shown.breach(format!("a neighbouring sandbox did not return 42: {wrong}"));
         }
         if ran.slowest > PATIENCE.max(SLOWDOWN * ran.usual) {
             shown.doubt(format!(
-                "a neighbouring sandbox waited {:.1?}; is this host busy?",
+                "a neighbouring sandbox waited {:.1?}; the limit is {PATIENCE:?} or {SLOWDOWN} times its usual wait",
                 ran.slowest
             ));
         }
@@ -345,7 +350,7 @@ impl Roomier {
     fn place(&self) -> String {
         match self.walls {
             [] => "in a sandbox with higher limits".to_owned(),
-            walls => format!("in a sandbox without {walls:?}"),
+            walls => format!("in a sandbox without {}", layer_names(walls)),
         }
     }
 }

@@ -45,7 +45,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("forks", "all")],
-            safe: "200 sleeping children, ended at once",
+            safe: "starts at most 200 sleeping children and kills them",
         },
     },
     Load {
@@ -59,7 +59,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("threads", "all")],
-            safe: "200 sleeping threads",
+            safe: "starts at most 200 sleeping threads",
         },
     },
     Load {
@@ -73,7 +73,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("unwaited", "all")],
-            safe: "150 zombies, waited for",
+            safe: "creates at most 150 zombies and reaps them",
         },
     },
     Load {
@@ -87,7 +87,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("touched", "all")],
-            safe: "200 MiB",
+            safe: "allocates at most 200 MiB",
         },
     },
     Load {
@@ -101,7 +101,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("children", "all")],
-            safe: "200 MiB",
+            safe: "allocates at most 200 MiB in four children",
         },
     },
     Load {
@@ -118,7 +118,7 @@ pub const LOADS: &[Load] = &[
                 ..SMALL
             },
             breach: &[("bytes", "all")],
-            safe: "160 MiB in memory files",
+            safe: "writes at most 160 MiB to scratch files",
         },
     },
     Load {
@@ -135,7 +135,7 @@ pub const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("inodes", "all")],
-            safe: "2,000 empty files",
+            safe: "creates at most 2,000 empty files",
         },
     },
     Load {
@@ -149,7 +149,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: LITTLE_MEMORY,
             breach: &[("queued", "all")],
-            safe: "about 100 MB",
+            safe: "queues about 100 MB",
         },
     },
     Load {
@@ -163,7 +163,7 @@ pub const LOADS: &[Load] = &[
             walls: &[Wall::Rlimits],
             limits: SMALL,
             breach: &[("timers", "all")],
-            safe: "2,000 timers that never start",
+            safe: "creates at most 2,000 timers and arms none",
         },
     },
     Load {
@@ -180,12 +180,12 @@ pub const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("descriptors", "all")],
-            safe: "500 descriptors",
+            safe: "opens at most 500 descriptors",
         },
     },
     Load {
         id: "R11",
-        claim: "A busy loop with every signal blocked ends at the deadline",
+        claim: "A busy loop that blocks every signal is stopped at the deadline",
         code: code!("r11_spin"),
         limits: SHORT,
         ends: &[Outcome::Timeout],
@@ -194,7 +194,7 @@ pub const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("spun", "to the end")],
-            safe: "six seconds of one processor",
+            safe: "uses at most 6 s of CPU time",
         },
     },
     Load {
@@ -212,12 +212,12 @@ pub const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("spun", "to the end")],
-            safe: "six seconds of one processor",
+            safe: "uses at most 6 s of CPU time",
         },
     },
     Load {
         id: "R12",
-        claim: "Blocking forever ends at the deadline",
+        claim: "Code that blocks forever is stopped at the deadline",
         code: code!("r12_blocked"),
         limits: SHORT,
         ends: &[Outcome::Timeout],
@@ -226,7 +226,7 @@ pub const LOADS: &[Load] = &[
             walls: &[],
             limits: SMALL,
             breach: &[("waited", "to the end")],
-            safe: "eight seconds of waiting",
+            safe: "waits at most 8 s",
         },
     },
     Load {
@@ -240,7 +240,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: TINY_MEMORY,
             breach: &[("piped", "all")],
-            safe: "60 MiB, below what one user may hold in pipes",
+            safe: "buffers at most 60 MiB, below the kernel's limit of pipe memory per user",
         },
     },
     Load {
@@ -254,7 +254,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: LITTLE_MEMORY,
             breach: &[("queued", "all")],
-            safe: "48 MiB over the own loopback",
+            safe: "queues at most 48 MiB on the sandbox's own loopback interface",
         },
     },
     Load {
@@ -268,7 +268,7 @@ pub const LOADS: &[Load] = &[
             walls: &[Wall::Rlimits],
             limits: SMALL,
             breach: &[("rights", "all")],
-            safe: "3,000 copies of one descriptor",
+            safe: "queues at most 3,000 copies of one descriptor",
         },
     },
     Load {
@@ -282,7 +282,7 @@ pub const LOADS: &[Load] = &[
             walls: &[Wall::Rlimits],
             limits: SMALL,
             breach: &[("signals", "all")],
-            safe: "2,000 signals to oneself",
+            safe: "queues at most 2,000 signals to the probe's own process",
         },
     },
     Load {
@@ -296,7 +296,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: TINY_MEMORY,
             breach: &[("watches", "all")],
-            safe: "about 70 MB",
+            safe: "uses about 70 MB of memory",
         },
     },
     Load {
@@ -310,7 +310,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: TINY_MEMORY,
             breach: &[("tables", "all")],
-            safe: "96 MB of tables",
+            safe: "creates at most 96 MB of page tables",
         },
     },
     Load {
@@ -324,7 +324,7 @@ pub const LOADS: &[Load] = &[
             walls: NO_CEILING,
             limits: SMALL,
             breach: &[("unfolded", "all")],
-            safe: "200 MiB",
+            safe: "decompresses at most 200 MiB",
         },
     },
 ];

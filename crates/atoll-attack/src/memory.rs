@@ -117,11 +117,11 @@ impl LoadMemory {
         }
         let readings = &self.idle.readings_bytes;
         let (Some(least), Some(most)) = (readings.iter().min(), readings.iter().max()) else {
-            return shown.doubt("the memory of the sandbox at rest was not measured");
+            return shown.doubt("the memory of the idle sandbox was not measured");
         };
         let (noise, growth) = (most - least, self.load_bytes.saturating_sub(*most));
         let what = format!(
-            "the load's memory is charged to the sandbox: {growth} bytes more than at rest, where readings differ by {noise} bytes"
+            "the load added {growth} bytes to the sandbox's memory, expected more than 1 MiB plus twice the idle variation of {noise} bytes"
         );
         shown.holds(growth > 2 * noise + PRECISION_BYTES, what);
     }

@@ -43,10 +43,10 @@ cases! {
     F17 {
         id: "F17",
         claim: "A sandbox cannot observe which shared files other sandboxes open",
-        expected: "inotify cannot be had on the shared tree, or shows no event of a neighbour",
-        oracle: "the neighbour opened the very file",
-        twin: "plain reading of the watched file works",
-        control: "without seccomp the watch shows the neighbour's open (both sandboxes are our own)",
+        expected: "inotify on the shared tree is refused, or reports no events of the neighbour",
+        oracle: "the neighbour opens the watched file",
+        twin: "reading the watched file works",
+        control: "without seccomp, the watch reports the neighbour's open (both sandboxes belong to the attack)",
     } |bench, _lab, shown| {
         let watched = |walls: &'static [Wall], by_itself: bool| async move {
             let (engine, mut a, mut b) = bench.two(walls).await?;
@@ -57,18 +57,18 @@ cases! {
             Ok::<_, crate::AttackError>(seen)
         };
         let seen = watched(&[], false).await?;
-        shown.holds(seen == "0", format!("no event from the neighbour: {seen} bytes"));
+        shown.holds(seen == "0", format!("inotify reported {seen} bytes of events from the neighbour, expected 0"));
         // Where each sandbox has a kernel of its own, the watch sees its own process only.
         let seen = watched(&[Wall::Seccomp], bench.ground.has_own_kernel()).await?;
-        shown.control(seen != "0", format!("without seccomp: {seen} bytes of events"));
+        shown.control(seen != "0", format!("without seccomp, inotify reported {seen} bytes of events, expected more than 0"));
     }
     F17B {
         id: "F17b",
-        claim: "Directory notifications through F_NOTIFY are blocked too",
-        expected: "fcntl(F_NOTIFY) on a shared directory is refused, or no signal comes",
-        oracle: "the neighbour read a file of the very directory",
-        twin: "the directory itself opens",
-        control: "without seccomp the signal comes (both sandboxes are our own)",
+        claim: "Directory notifications (F_NOTIFY) on shared directories are refused",
+        expected: "fcntl(F_NOTIFY) on a shared directory is refused, and no signal arrives",
+        oracle: "the neighbour reads a file in the watched directory",
+        twin: "opening the directory works",
+        control: "without seccomp, the signal arrives (both sandboxes belong to the attack)",
     } |bench, _lab, shown| {
         let watched = |walls: &'static [Wall], by_itself: bool| async move {
             let (engine, mut a, mut b) = bench.two(walls).await?;
@@ -79,66 +79,66 @@ cases! {
             Ok::<_, crate::AttackError>(seen)
         };
         let seen = watched(&[], false).await?;
-        shown.holds(seen == "(False, False)", format!("no watch is armed and no signal arrives: {seen}"));
+        shown.holds(seen == "(False, False)", format!("(watch armed, signal received) is {seen}, expected (False, False)"));
         let seen = watched(&[Wall::Seccomp], bench.ground.has_own_kernel()).await?;
-        shown.control(seen == "(True, True)", format!("without seccomp (armed, signalled): {seen}"));
+        shown.control(seen == "(True, True)", format!("without seccomp, (watch armed, signal received) is {seen}, expected (True, True)"));
     }
     F20 {
         id: "F20",
         claim: "A new sandbox finds nothing left by an ended one",
-        expected: "scratch places are empty, new shared memory is zero",
-        oracle: "the same names on the host's /tmp and /dev/shm do not exist",
-        twin: "the first sandbox wrote and read its file",
-        control: "within one sandbox a second execution does find the file (own sandbox)",
+        expected: "the scratch directories do not contain the old files, and new memory is zeroed",
+        oracle: "the host's /tmp and /dev/shm do not contain the files",
+        twin: "the first sandbox writes and reads its files",
+        control: "a second execution in the same sandbox finds the file (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, b) = bench.two(&[]).await?;
         say(&mut a, "for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output']: open(p+'/stale-77c1','w').write('S'*5000)").await?;
         let again = say(&mut a, "open('/dev/shm/stale-77c1').read(3)").await?;
-        shown.control(again == "'SSS'", format!("a second execution reads {again}"));
+        shown.control(again == "'SSS'", format!("a second execution in the same sandbox reads {again}, expected 'SSS'"));
         let on_host = ["/dev/shm/stale-77c1", "/tmp/stale-77c1"].iter().any(|path| Path::new(path).exists());
         shown.holds(!on_host, "the files do not exist in the host's /tmp and /dev/shm");
         a.end().await?;
         let mut c = sandbox(&engine).await?;
         let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
-        shown.holds(found == "([], True, True)", format!("no file found, memory and shared memory are zeroed: {found}"));
+        shown.holds(found == "([], True, True)", format!("in a new sandbox, (old files, memory zeroed, shared memory zeroed) is {found}, expected ([], True, True)"));
         end(&engine, [c, b]).await?;
     }
     F21 {
         id: "F21",
-        claim: "Code planted for later interpreter starts reaches no other sandbox and no zygote",
-        expected: "a sandbox made afterwards has none of the files and none of the effects",
-        oracle: "asked in two other sandboxes, one of them made afterwards",
-        twin: "the planting sandbox reads its own files back",
-        control: "a second interpreter in the planting sandbox runs the planted file, when told where it is (own sandbox)",
+        claim: "Code that a sandbox plants for later interpreter starts never runs in another sandbox or in the zygote",
+        expected: "other sandboxes, including one created afterwards, have none of the files and none of the effects",
+        oracle: "code in two other sandboxes, one of them created afterwards, searches for the files and effects",
+        twin: "the planting sandbox finds its own files",
+        control: "a second interpreter in the planting sandbox runs the planted file if PYTHONPATH points to it (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         say(&mut a, "import os,site,sys\nv='python%d.%d'%sys.version_info[:2]\nfor d in ['/home/user/.local/lib/'+v+'/site-packages','/home/user/.config/matplotlib','/tmp/p']:\n    os.makedirs(d,exist_ok=True)\n    for n in ['sitecustomize.py','usercustomize.py','x.pth','matplotlibrc']: open(d+'/'+n,'w').write('import os; os.environ[\"PLANTED\"]=\"1\"')\nopen('/home/user/random.py','w').write('planted=1')\nos.environ['LD_PRELOAD']='/tmp/x.so'; os.environ['PYTHONPATH']='/tmp/p'").await?;
         let own = say(&mut a, "os.path.exists('/home/user/random.py')").await?;
-        shown.works(own == "True", "the planting sandbox reads its own files back");
+        shown.works(own == "True", "the planting sandbox finds its own files");
         let mut c = sandbox(&engine).await?;
         for other in [&mut b, &mut c] {
             let found = say(other, "import os,random,sys\n[p for p in ['/home/user/.local','/tmp/p','/home/user/random.py'] if os.path.exists(p)] + [k for k in os.environ if k in ('PLANTED','LD_PRELOAD','PYTHONPATH')] + [1]*hasattr(random,'planted')").await?;
-            shown.holds(found == "[]", format!("no planted file or effect in another sandbox: {found}"));
+            shown.holds(found == "[]", format!("planted files and effects in another sandbox: {found}, expected []"));
         }
         c.end().await?;
         let bred = say(&mut a, "import subprocess\nsubprocess.run([sys.executable,'-c','import os;print(os.environ.get(\"PLANTED\"))'],env={'PYTHONPATH':'/tmp/p'},capture_output=True,text=True).stdout.strip()").await?;
-        shown.control(bred == "'1'", format!("the planted file set PLANTED={bred} in a second interpreter"));
+        shown.control(bred == "'1'", format!("the planted file set PLANTED={bred} in a second interpreter, expected '1'"));
         end(&engine, [a, b]).await?;
     }
     P03B {
         id: "P03b",
         claim: "kill(-1, 9) kills only the sandbox's own processes",
-        expected: "the execution is reported as killed; the neighbour keeps its state; the sandbox takes a new context",
-        oracle: "the neighbour's context answers with its state",
-        twin: "the same sandbox computes before and after",
-        control: "the sender's own siblings do die (processes of the same sandbox)",
+        expected: "the execution is reported as killed; the neighbour keeps its state; the sandbox opens a new context",
+        oracle: "the neighbour's context still returns its state",
+        twin: "the same sandbox works before and after the kill",
+        control: "the other processes of the same sandbox are killed (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         say(&mut b, "x = 41").await?;
         shown.works(say(&mut a, "6*7").await? == "42", "the sandbox works before the kill");
         let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(20)";
         let killed = python(&mut a, code).await?;
-        shown.control(killed.outcome == Outcome::Killed, format!("outcome of the killed execution: {:?}", killed.outcome));
+        shown.control(killed.outcome == Outcome::Killed, format!("outcome of the execution in the same sandbox: {:?}, expected Killed", killed.outcome));
         let kept = python(&mut b, "x + 1").await?;
         shown.holds(crate::bench::shown(&kept) == "42", "the neighbour keeps its state");
         shown.works(say(&mut a, "6*7").await? == "42", "the sandbox opens a new context");
@@ -147,10 +147,10 @@ cases! {
     P16B {
         id: "P16b",
         claim: "Abstract sockets of a sandbox cannot be reached or listed by other sandboxes or by its other contexts",
-        expected: "refused; without Landlock the network namespace alone still refuses the neighbour",
-        oracle: "the listener's own queue stays empty",
-        twin: "the listener hears its own process",
-        control: "in the same network namespace (another context) and without Landlock the same knock is heard (own sandbox)",
+        expected: "connections are refused; without Landlock, the network namespace alone still isolates another sandbox",
+        oracle: "the listener's accept queue stays empty",
+        twin: "the listener accepts a connection from its own process",
+        control: "without Landlock, another context in the same network namespace connects (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let knocks = |walls: &'static [Wall]| async move {
             let (engine, mut a, mut b) = bench.two(walls).await?;
@@ -165,53 +165,53 @@ cases! {
             Ok::<_, crate::AttackError>((own, far, near))
         };
         let (own, far, near) = knocks(&[]).await?;
-        shown.works(own == "('ok', True)", format!("the listener accepts connections from its own process: {own}"));
+        shown.works(own == "('ok', True)", format!("a connection from the listener's own process: (result, accepted) is {own}, expected ('ok', True)"));
         let refused = matches!(far.0.as_str(), "('ECONNREFUSED', False)" | "('EPERM', False)") && far.1 == "False";
-        shown.holds(refused, format!("another sandbox is refused and sees no name, and the listener receives nothing: {far:?}"));
+        shown.holds(refused, format!("a connection from another sandbox: ((result, name listed), accepted) is {far:?}, expected ECONNREFUSED or EPERM, and no name or connection"));
         let (far, near) = match bench.ground.has_landlock() {
             false => (far, near),
             true => {
-                shown.holds(near == ("EPERM".into(), "False".into()), format!("another context is refused, and the listener receives nothing: {near:?}"));
+                shown.holds(near == ("EPERM".into(), "False".into()), format!("a connection from another context: (result, accepted) is {near:?}, expected EPERM and no connection"));
                 let (_, far, near) = knocks(&[Wall::Landlock]).await?;
                 (far, near)
             }
         };
         let alone = far == ("('ECONNREFUSED', False)".into(), "False".into());
-        shown.holds(alone, format!("without Landlock, the network namespace alone blocks another sandbox: {far:?}"));
-        shown.control(near == ("ok".into(), "True".into()), format!("without Landlock, another context connects: {near:?}"));
+        shown.holds(alone, format!("without Landlock, a connection from another sandbox: ((result, name listed), accepted) is {far:?}, expected ECONNREFUSED, and no name or connection"));
+        shown.control(near == ("ok".into(), "True".into()), format!("without Landlock, a connection from another context: (result, accepted) is {near:?}, expected ok and a connection"));
     }
     P23B {
         id: "P23b",
         claim: "Two sandboxes run as two different host users",
-        expected: "different host ids, none below the range of sandboxes",
-        oracle: "the receipts, read back from the kernel, and /proc/<pid>/status of both",
-        twin: "both have processes",
-        control: "two contexts of one sandbox do share their id (own sandbox)",
+        expected: "the host user ids differ, and both are in the range reserved for sandboxes",
+        oracle: "the receipts, which are read back from the kernel, and /proc/<pid>/status of both sandboxes",
+        twin: "both sandboxes have running processes",
+        control: "two contexts of one sandbox have the same host user id (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         let (x, y) = (host_id(&python(&mut a, "1").await?)?, host_id(&python(&mut b, "1").await?)?);
-        shown.holds(x != y && x >= 0x7000_0000 && y >= 0x7000_0000, format!("host ids differ and are in the sandbox range: {x} and {y}"));
-        shown.works(processes_of(x).len() >= 2 && processes_of(y).len() >= 2, "both have processes with their id");
+        shown.holds(x != y && x >= 0x7000_0000 && y >= 0x7000_0000, format!("host user ids are {x} and {y}, expected two different ids of at least 0x70000000"));
+        shown.works(processes_of(x).len() >= 2 && processes_of(y).len() >= 2, "both sandboxes have at least two processes with their host user id");
         let bash = host_id(&execute(&mut a, Language::Bash, "true").await?)?;
-        shown.control(bash == x, format!("another context of the first sandbox has id {bash}"));
+        shown.control(bash == x, format!("another context of the first sandbox has host user id {bash}, expected the same id as the first context"));
         end(&engine, [a, b]).await?;
     }
     Z10 {
         id: "Z10",
         claim: "Hooks of one sandbox (fork, exit, signal) never run in the zygote or in another sandbox",
-        expected: "a sandbox made afterwards shows no trace of them",
-        oracle: "no marker appears in the neighbour's memory of modules or files",
-        twin: "the neighbour forks and exits as usual",
-        control: "in the planting sandbox itself the hook runs at the next fork (own sandbox)",
+        expected: "other sandboxes, including one created afterwards, show no effect of the hooks",
+        oracle: "code in two other sandboxes looks for the hooks' marker, file and signal handler",
+        twin: "forking works in the other sandboxes",
+        control: "in the planting sandbox, the hook runs at the next fork (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         say(&mut a, "import os,atexit,signal,sys,builtins\nbuiltins.mark=[]\nos.register_at_fork(before=lambda: builtins.mark.append('fork'))\natexit.register(lambda: open('/tmp/exit','w'))\nsignal.signal(signal.SIGUSR1,lambda *a: builtins.mark.append('signal'))").await?;
         let own = say(&mut a, "p=os.fork()\nif p==0: os._exit(0)\nos.waitpid(p,0); builtins.mark").await?;
-        shown.control(own == "['fork']", format!("in the planting sandbox: {own}"));
+        shown.control(own == "['fork']", format!("hooks that ran in the planting sandbox: {own}, expected ['fork']"));
         let mut c = sandbox(&engine).await?;
         for other in [&mut b, &mut c] {
             let found = say(other, "import os,builtins,signal\np=os.fork()\nif p==0: os._exit(0)\nos.waitpid(p,0)\n(getattr(builtins,'mark',None), os.path.exists('/tmp/exit'), signal.getsignal(signal.SIGUSR1)==signal.SIG_DFL)").await?;
-            shown.holds(found == "(None, False, True)", format!("no hook ran in another sandbox: {found}"));
+            shown.holds(found == "(None, False, True)", format!("in another sandbox, (marker, exit file, default signal handler) is {found}, expected (None, False, True)"));
         }
         c.end().await?;
         end(&engine, [a, b]).await?;
@@ -219,10 +219,10 @@ cases! {
     Z16B {
         id: "Z16b",
         claim: "Every context has its own session keyring",
-        expected: "different numbers in two sandboxes and in two contexts of one (asked below the filter)",
-        oracle: "the numbers are compared here",
-        twin: "the keyring has a number",
-        control: "without the keyring step two contexts of one sandbox share it (own sandbox)",
+        expected: "the keyring ids of two sandboxes and of two contexts of one sandbox differ (read without seccomp, which blocks keyctl)",
+        oracle: "the attack compares the ids",
+        twin: "a context reads the id of its keyring",
+        control: "without the keyring layer, two contexts of one sandbox share a keyring (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let ask = "import ctypes\nlibc=ctypes.CDLL(None)\nlibc.syscall(250,0,-3,0,0,0)";
         let numbers = |walls: &'static [Wall]| async move {
@@ -234,18 +234,18 @@ cases! {
             Ok::<_, crate::AttackError>(all)
         };
         let (x, y, z) = numbers(&[Wall::Seccomp]).await?;
-        shown.works(x.parse::<i64>().is_ok_and(|number| number > 0), format!("the keyring has a number: {x}"));
-        shown.holds(x != y && y != z && x != z, format!("the keyrings differ: {x}, {y} and {z}"));
+        shown.works(x.parse::<i64>().is_ok_and(|number| number > 0), format!("the keyring id of a context is {x}, expected a positive number"));
+        shown.holds(x != y && y != z && x != z, format!("the keyring ids are {x}, {y} and {z}, expected three different ids"));
         let (x, y, _) = numbers(&[Wall::Seccomp, Wall::Keyring]).await?;
-        shown.control(x == y, format!("without the keyring step: keyrings {x} and {y}"));
+        shown.control(x == y, format!("without the keyring layer, the keyring ids of two contexts are {x} and {y}, expected the same id"));
     }
     Z17 {
         id: "Z17",
         claim: "PID 1 cannot be inspected by its own user",
-        expected: "its files in /proc belong to root (not dumpable), while the user's process owns its own",
-        oracle: "the owners of /proc/<pid>/mem on the host",
-        twin: "the user's process is found",
-        control: "without that wall the files of PID 1 belong to the sandbox's id (own sandbox)",
+        expected: "the /proc files of PID 1, which is not dumpable, belong to root; those of the context's process belong to the sandbox's user",
+        oracle: "the owners of /proc/<pid>/mem, read on the host",
+        twin: "the host finds the context's process",
+        control: "without the non-dumpable flag, the /proc files of PID 1 belong to the sandbox's user (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let owners = |walls: &'static [Wall]| async move {
             let engine = bench.engine(walls).await?;
@@ -260,26 +260,26 @@ cases! {
             Ok::<_, crate::AttackError>(owners)
         };
         let (first, own) = owners(&[]).await?;
-        shown.works(own == Some(true), "the user's process owns its files in /proc");
-        shown.holds(first == Some(false), "the files of PID 1 in /proc belong to another user");
+        shown.works(own == Some(true), "the /proc files of the context's process belong to the sandbox's user");
+        shown.holds(first == Some(false), "the /proc files of PID 1 belong to a different user");
         let (first, _) = owners(&[Wall::Undumpable]).await?;
-        shown.control(first == Some(true), "without that layer, the files of PID 1 belong to the sandbox's id");
+        shown.control(first == Some(true), "without the non-dumpable flag, the /proc files of PID 1 belong to the sandbox's user");
     }
     Z18 {
         id: "Z18",
         claim: "Variables, open files, threads and patched builtins never reach a later sandbox",
-        expected: "a new sandbox shows none of them",
-        oracle: "asked in a sandbox that was made afterwards",
-        twin: "builtins work there",
-        control: "the next execution in the same sandbox does see them (own sandbox)",
+        expected: "a new sandbox contains none of them",
+        oracle: "code in a sandbox created afterwards looks for them",
+        twin: "builtins work in the new sandbox",
+        control: "the next execution in the same sandbox sees them (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, b) = bench.two(&[]).await?;
         say(&mut a, "import builtins,threading,time,json\nbuiltins.bin=lambda x: 77\nimport string; string.digits=None\nleft=1\nf=open('/tmp/f','w')\nthreading.Thread(target=time.sleep,args=(30,),daemon=True).start()").await?;
         let own = say(&mut a, "(left, bin(1))").await?;
-        shown.control(own == "(1, 77)", format!("the next execution in the same sandbox sees {own}"));
+        shown.control(own == "(1, 77)", format!("the next execution in the same sandbox sees {own}, expected (1, 77)"));
         let mut c = sandbox(&engine).await?;
         let found = say(&mut c, "import threading,string\n('left' in globals(), bin(1), threading.active_count(), string.digits)").await?;
-        shown.holds(found == "(False, '0b1', 1, '0123456789')", format!("a new sandbox has unmodified globals, builtins, threads and modules: {found}"));
+        shown.holds(found == "(False, '0b1', 1, '0123456789')", format!("in a new sandbox, (variable exists, bin(1), threads, string.digits) is {found}, expected (False, '0b1', 1, '0123456789')"));
         c.end().await?;
         end(&engine, [a, b]).await?;
     }

@@ -47,23 +47,23 @@ cases! {
     N21 {
         id: "N21",
         claim: "Listeners in a sandbox cannot be reached from the host or from another sandbox",
-        expected: "both are refused at the same port, and the listener hears nobody",
-        oracle: "the machine itself knocks; the port is reserved there",
-        twin: "the listener hears its own process",
-        control: "the same knock reaches a listener of our own on the machine's loopback",
+        expected: "connections to the same port are refused from both, and the listener accepts none",
+        oracle: "the host connects to the same port, which is reserved there",
+        twin: "the listener accepts a connection from its own process",
+        control: "the same connection attempt reaches a listener of the attack on the host's loopback interface",
     } |bench, _lab, shown| {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         let (_reserved, port) = reserve_port()?;
         let listens = say(&mut a, &LISTEN.replace("PORT", &port.to_string())).await?;
         shown.works(listens == port.to_string(), format!("the sandbox listens on port {port}, which is reserved on the host"));
         let own = say(&mut a, &format!("{KNOCK}\n(knock({port}), heard())")).await?;
-        shown.works(own == "('ok', True)", format!("the listener accepts connections from its own process: {own}"));
+        shown.works(own == "('ok', True)", format!("a connection from the listener's own process: (result, accepted) is {own}, expected ('ok', True)"));
         let from_machine = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(|error| error.kind());
-        shown.holds(from_machine.is_err(), format!("the host cannot reach it: {from_machine:?}"));
+        shown.holds(from_machine.is_err(), format!("a connection from the host returned {from_machine:?}, expected an error"));
         let from_other = say(&mut b, &format!("{KNOCK}\nknock({port})")).await?;
-        shown.holds(from_other == "'ECONNREFUSED'", format!("another sandbox cannot reach it: {from_other}"));
+        shown.holds(from_other == "'ECONNREFUSED'", format!("a connection from another sandbox returned {from_other}, expected 'ECONNREFUSED'"));
         let heard = say(&mut a, "heard()").await?;
-        shown.holds(heard == "False", format!("the listener received no connection: {heard}"));
+        shown.holds(heard == "False", format!("the listener accepted another connection: {heard}, expected False"));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr().map(|at| (listener, at)));
         let reached = listener.is_ok_and(|(_listener, at)| TcpStream::connect(at).is_ok());
         shown.control(reached, "the same connection attempt reaches a listener on the host");

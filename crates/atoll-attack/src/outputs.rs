@@ -87,10 +87,10 @@ cases! {
     F06 {
         id: "F06",
         claim: "A symbolic link among the outputs does not return its target",
-        expected: "links are skipped, to the host, to the template and to /proc alike; the plain file comes",
-        oracle: "no collected byte is of a canary or of /etc/passwd",
-        twin: "a plain file of the same directory is collected",
-        control: "a reader that follows links gets the canary through the same link (own files)",
+        expected: "links to the host, to the template and to /proc are skipped; the regular file is collected",
+        oracle: "the collected files contain neither the canary nor /etc/passwd",
+        twin: "a regular file in the same directory is collected",
+        control: "a reader that follows links gets the canary through the same link (the files belong to the attack)",
     } |bench, lab, shown| {
         let (dir, canary) = (lab.dir().join("f06"), lab.dir().join("config.toml"));
         let code = format!(
@@ -101,10 +101,10 @@ cases! {
         let saved = collect(bench, &code, &dir.join("out")).await?;
         let (files, names) = (contents(&dir.join("out")), saved.files.iter().map(|file| file.path.as_str()));
         let names: Vec<&str> = names.collect();
-        shown.holds(names == ["/data/output/plain"], format!("only the plain file is collected: {names:?}"));
+        shown.holds(names == ["/data/output/plain"], format!("collected files: {names:?}, expected only /data/output/plain"));
         let foreign = holds(&files, &lab.secret) || holds(&files, "root:x:0");
-        shown.holds(!foreign, "no byte of the canary or of /etc/passwd was returned");
-        shown.works(holds(&files, "plain"), "the plain file was returned");
+        shown.holds(!foreign, "the collected files contain neither the canary nor /etc/passwd");
+        shown.works(holds(&files, "plain"), "the regular file was collected");
         let linked = std::os::unix::fs::symlink(&canary, dir.join("link"));
         let followed = linked.and_then(|()| std::fs::read_to_string(dir.join("link")));
         shown.control(followed.is_ok_and(|text| text == lab.secret), "a reader that follows the link gets the canary");
@@ -112,23 +112,23 @@ cases! {
     F10 {
         id: "F10",
         claim: "No output name escapes the caller's directory or disguises its type",
-        expected: "each file is saved below the directory, without control characters and turning marks",
-        oracle: "the parent directory holds nothing new; every saved path is below the directory and shows what it is",
-        twin: "a file with an ordinary name is saved under it",
-        control: "a saver that takes the sandbox's names as they are, and one of a lying sandbox, fails the same look (own directories)",
+        expected: "each file is saved inside the directory, under a name without control characters or text direction marks",
+        oracle: "the parent directory contains nothing new; every saved path is inside the directory and has no deceptive characters",
+        twin: "a file with an ordinary name is saved under that name",
+        control: "code that saves the same names and one forged name unchecked fails the same check (in the attack's own directories)",
     } |bench, lab, shown| {
         let dir = lab.dir().join("f10");
         let out = dir.join("out");
         let saved = collect(bench, &make(), &out).await?;
         let found = lies(&out, &saved.saved);
-        shown.holds(found.is_empty(), format!("every saved path is inside the directory and free of deceptive characters; exceptions: {found:?}"));
+        shown.holds(found.is_empty(), format!("saved paths outside the directory or with deceptive characters: {found:?}, expected none"));
         let beside = std::fs::read_dir(&dir).map_err(AttackError::io("list the directory"))?;
         let beside: Vec<OsString> = beside.flatten().map(|entry| entry.file_name()).collect();
-        shown.holds(beside == ["out"], format!("nothing new next to the directory: {beside:?}"));
-        shown.works(out.join("plain").is_file() && saved.saved.len() > 8, format!("{} files were saved", saved.saved.len()));
+        shown.holds(beside == ["out"], format!("entries of the parent directory: {beside:?}, expected only `out`"));
+        shown.works(out.join("plain").is_file() && saved.saved.len() > 8, format!("{} files were saved, expected more than 8, and one named `plain`", saved.saved.len()));
         let naive = dir.join("naive");
         let careless = save_as_they_are(&naive).map_err(AttackError::io("save files without checks"))?;
         let found = lies(&naive, &careless);
-        shown.control(found.len() >= 4 && dir.join("x").exists(), format!("saving without checks: {} bad names", found.len()));
+        shown.control(found.len() >= 4 && dir.join("x").exists(), format!("saving without checks produced {} bad names, expected at least 4, and a file outside the directory", found.len()));
     }
 }

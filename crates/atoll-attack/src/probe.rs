@@ -105,7 +105,7 @@ impl Facts {
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.words
             .iter()
-            .map(|(name, word)| (name.as_str(), word.as_str().unwrap_or("not a word")))
+            .map(|(name, word)| (name.as_str(), word.as_str().unwrap_or("not a string")))
     }
 
     /// What is wrong with the twins: none reported, or one did not work.
@@ -117,7 +117,7 @@ impl Facts {
             .map(|(n, _)| n.clone())
             .collect();
         if self.twins.is_empty() {
-            dead.push("the probe did not report its permitted operation".to_owned());
+            dead.push("the probe did not report a permitted operation".to_owned());
         }
         dead
     }
@@ -137,8 +137,8 @@ impl Facts {
         for (name, word) in self.unexpected(expect, there) {
             let as_without_wall = control.is_some_and(|control| control.word(name) == word);
             match is_refusal(word) && !as_without_wall {
-                true => shown.doubt(format!("`{name}` returned {word}, which was not expected")),
-                false => shown.breach(format!("`{name}` returned {word}")),
+                true => shown.doubt(format!("`{name}` returned {word}, which is not the expected error")),
+                false => shown.breach(format!("`{name}` returned {word}, which contradicts the claim")),
             }
         }
         let all = expect.iter().chain(there);
@@ -172,7 +172,7 @@ impl Facts {
     pub fn missing(&self, breach: &[(&str, &str)]) -> Vec<String> {
         let missed = breach.iter().filter(|(fact, word)| self.word(fact) != *word);
         missed
-            .map(|(fact, word)| format!("`{fact}` should breach with {word}, returned {}", self.word(fact)))
+            .map(|(fact, word)| format!("expected `{fact}` to return {word}, got {}", self.word(fact)))
             .collect()
     }
 }
@@ -238,7 +238,9 @@ impl Facts {
         for missing in self.missing(breach) {
             shown.doubt(format!("the control did not breach: {missing}"));
         }
-        let seen = breach.iter().map(|(fact, _)| format!("`{fact}` {}", self.word(fact)));
+        let seen = breach
+            .iter()
+            .map(|(fact, _)| format!("`{fact}` returned {}", self.word(fact)));
         shown.saw_in_control(format!("{place}: {}", seen.collect::<Vec<_>>().join(", ")));
     }
 }
@@ -257,11 +259,17 @@ impl Oracle {
 impl Control {
     fn place(&self) -> String {
         match self {
-            Self::Without { walls, .. } => format!("in a sandbox without {walls:?}"),
+            Self::Without { walls, .. } => format!("in a sandbox without {}", layer_names(walls)),
             Self::Outside { .. } => "as an unsandboxed process on this host".to_owned(),
             Self::Planted { .. } => "in the same sandbox, with the item planted".to_owned(),
         }
     }
+}
+
+/// The layers by the names that receipts and reports use.
+pub(crate) fn layer_names(walls: &[Wall]) -> String {
+    let names: Vec<String> = walls.iter().map(ToString::to_string).collect();
+    names.join(", ")
 }
 
 #[cfg(test)]

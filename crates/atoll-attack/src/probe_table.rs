@@ -26,7 +26,7 @@ pub const FILES: &[Probe] = &[
         oracle: Oracle::Canary,
         control: Control::Outside {
             breach: &[("canary config.toml", "ok"), ("canary keys.db", "ok")],
-            safe: "the canary belongs to the test",
+            safe: "opens only canary files that the attack created",
         },
     },
     Probe {
@@ -46,7 +46,7 @@ pub const FILES: &[Probe] = &[
         oracle: Oracle::Tree,
         control: Control::Outside {
             breach: &[("writable", "TOP")],
-            safe: "the walk stays below the test's directory",
+            safe: "walks only the attack's own temporary directory",
         },
     },
     Probe {
@@ -76,7 +76,7 @@ pub const FILES: &[Probe] = &[
                 ("read version", "ok"),
                 ("read meminfo", "ok"),
             ],
-            safe: "one byte is read; settings are opened at most and belong to nobody inside",
+            safe: "reads at most one byte per file; settings are opened but never written",
         },
     },
     Probe {
@@ -88,7 +88,7 @@ pub const FILES: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("/sys/kernel", "ok"), ("/sys/class/net", "ok")],
-            safe: "directories are opened only",
+            safe: "only opens paths and reads nothing",
         },
     },
     Probe {
@@ -100,7 +100,7 @@ pub const FILES: &[Probe] = &[
         oracle: Oracle::Tree,
         control: Control::Outside {
             breach: &[("by path", "ok"), ("by magic link", "ok")],
-            safe: "a file of the test, removed again",
+            safe: "links a canary file of the attack and removes the links",
         },
     },
     Probe {
@@ -118,7 +118,7 @@ pub const FILES: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::Seccomp],
             breach: &[("make char 0:0", "ok")],
-            safe: "node 0:0 is no device",
+            safe: "device number 0:0 is a whiteout, not a device",
         },
     },
     Probe {
@@ -135,7 +135,7 @@ pub const FILES: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("give away", "ok"), ("runs as", "other")],
-            safe: "root goes down to nobody, in the test's own directory",
+            safe: "the program drops from root to `nobody`, in the attack's own directory",
         },
     },
     Probe {
@@ -148,7 +148,7 @@ pub const FILES: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp, Wall::Capabilities],
             breach: &[("fsopen", "ok"), ("umount", "ENOENT")],
-            safe: "own mount namespace, nothing is attached",
+            safe: "the sandbox has its own mount namespace, and the probe attaches nothing",
         },
     },
     Probe {
@@ -165,7 +165,7 @@ pub const FILES: &[Probe] = &[
                 ("unnamed file", "ok"),
                 ("chmod", "ok"),
             ],
-            safe: "a copy that belongs to the test",
+            safe: "changes only a copy that the attack created",
         },
     },
     Probe {
@@ -178,12 +178,12 @@ pub const FILES: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("set user.x", "ok")],
-            safe: "a scratch file",
+            safe: "changes only a scratch file of the sandbox",
         },
     },
     Probe {
         id: "F22",
-        claim: "Landlock alone denies a file that mounts and file modes would allow",
+        claim: "Landlock alone denies access to a file that mounts and file modes would allow",
         code: code!("f22_landlock_alone"),
         already_without: &[],
         expect: &[e("*", &["EACCES"])],
@@ -191,12 +191,12 @@ pub const FILES: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock],
             breach: &[("open", "ok"), ("openat", "ok"), ("through /proc/self/root", "ok")],
-            safe: "a file of the frame made for this",
+            safe: "opens a canary file that exists in every sandbox for this probe only",
         },
     },
     Probe {
         id: "F22b",
-        claim: "Without seccomp and the /proc mask, Landlock and modes still deny the canary",
+        claim: "Without seccomp and the /proc mask, Landlock still denies access to the canary file",
         code: code!("f22_landlock_alone"),
         already_without: &[Wall::Seccomp, Wall::ProcMask],
         expect: &[e("*", &["EACCES"])],
@@ -204,7 +204,7 @@ pub const FILES: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock],
             breach: &[("open", "ok")],
-            safe: "a file of the frame made for this",
+            safe: "opens a canary file that exists in every sandbox for this probe only",
         },
     },
     Probe {
@@ -246,7 +246,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("traceme", "ok")],
-            safe: "a child that ends at once",
+            safe: "the traced process is the probe's own child, which exits immediately",
         },
     },
     Probe {
@@ -265,12 +265,12 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("readv child", "secret")],
-            safe: "an own child",
+            safe: "reads only the memory of the probe's own child",
         },
     },
     Probe {
         id: "P02b",
-        claim: "Without seccomp, Landlock and the non-dumpable agent still protect the memory of PID 1",
+        claim: "Without seccomp, Landlock and the agent's non-dumpable flag still protect the memory of PID 1",
         code: code!("p02_memory"),
         already_without: &[Wall::Seccomp],
         expect: &[
@@ -286,7 +286,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
             breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
-            safe: "16 bytes of the sandbox's own agent",
+            safe: "reads 16 bytes of the sandbox's own agent",
         },
     },
     Probe {
@@ -306,7 +306,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
             breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
-            safe: "16 bytes of the sandbox's own agent",
+            safe: "reads 16 bytes of the sandbox's own agent",
         },
     },
     Probe {
@@ -326,7 +326,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock, Wall::Seccomp, Wall::Undumpable],
             breach: &[("mem of 1", "ok"), ("mapped memory of 1", "read")],
-            safe: "16 bytes of the sandbox's own agent",
+            safe: "reads 16 bytes of the sandbox's own agent",
         },
     },
     Probe {
@@ -346,7 +346,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock],
             breach: &[("kill 1", "ok"), ("tgkill 1", "ok"), ("pidfd 1", "ok")],
-            safe: "signal 0 does nothing",
+            safe: "signal 0 only checks permissions",
         },
     },
     Probe {
@@ -359,7 +359,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Landlock],
             breach: &[("signal 0", "ok"), ("signal 28", "ok")],
-            safe: "three signals that are ignored by default",
+            safe: "sends only signal 0, SIGWINCH and SIGURG, which PID 1 ignores by default",
         },
     },
     Probe {
@@ -384,7 +384,7 @@ pub const KERNEL: &[Probe] = &[
                 ("setns user", "EINVAL"),
                 ("clone3 new user", "EFAULT"),
             ],
-            safe: "in children that end at once; the second lock holds",
+            safe: "runs in children that exit immediately; the user namespace limit still applies",
         },
     },
     Probe {
@@ -400,12 +400,12 @@ pub const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("user namespace", "ok all")],
-            safe: "a child that became nobody and ends at once",
+            safe: "runs in an unprivileged child that exits immediately",
         },
     },
     Probe {
         id: "P06b",
-        claim: "Without seccomp, the second layer alone blocks nested user namespaces",
+        claim: "Without seccomp, the user namespace limit (max_user_namespaces) alone blocks nested user namespaces",
         code: code!("p06_nested_user"),
         already_without: &[Wall::Seccomp],
         expect: &[
@@ -416,7 +416,7 @@ pub const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("user namespace", "ok all")],
-            safe: "a child that became nobody and ends at once",
+            safe: "runs in an unprivileged child that exits immediately",
         },
     },
     Probe {
@@ -429,7 +429,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("clone3", "EINVAL")],
-            safe: "a bad size: no process is made",
+            safe: "the size argument is invalid, so no process is created",
         },
     },
     Probe {
@@ -448,7 +448,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("int80 getpid", "pid")],
-            safe: "the call is getpid",
+            safe: "the call that must succeed is getpid",
         },
     },
     Probe {
@@ -465,7 +465,7 @@ pub const KERNEL: &[Probe] = &[
                 ("TIOCSTI high 100000000", "ENOTTY"),
                 ("other BLKDISCARD", "ENOTTY"),
             ],
-            safe: "the descriptor is /dev/null",
+            safe: "the file descriptor is /dev/null, not a terminal",
         },
     },
     Probe {
@@ -490,7 +490,7 @@ pub const KERNEL: &[Probe] = &[
                 ("netlink ROUTE", "ok"),
                 ("raw: raw ICMP", "ok"),
             ],
-            safe: "it stops at socket(); nothing is bound or connected",
+            safe: "sockets are created and closed; nothing is bound, connected or sent",
         },
     },
     Probe {
@@ -503,7 +503,7 @@ pub const KERNEL: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("stream", "ok")],
-            safe: "it stops at socket(); nothing is bound or connected",
+            safe: "sockets are created and closed; nothing is bound, connected or sent",
         },
     },
     Probe {
@@ -519,7 +519,7 @@ pub const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("connect", "ok")],
-            safe: "the test's own listener",
+            safe: "connects only to the attack's own listener",
         },
     },
     Probe {
@@ -537,12 +537,12 @@ pub const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("from /dev/shm", "ok")],
-            safe: "a copy of `true`, removed again",
+            safe: "runs a copy of `true` and removes it",
         },
     },
     Probe {
         id: "P20",
-        claim: "Priorities above the default cannot be set",
+        claim: "Scheduling priority, locked memory and resource limits cannot be raised",
         code: code!("p20_priorities"),
         already_without: &[],
         expect: &[
@@ -561,12 +561,12 @@ pub const KERNEL: &[Probe] = &[
                 ("ioprio", "EINVAL"),
                 ("mlockall", "EINVAL"),
             ],
-            safe: "bad arguments",
+            safe: "the calls that must reach the kernel have invalid arguments",
         },
     },
     Probe {
         id: "P22",
-        claim: "User and group ids cannot be changed",
+        claim: "User ids, group ids and capabilities cannot be changed",
         code: code!("p22_identity"),
         already_without: &[],
         expect: &[e("ids after *", &["1000"]), e("*", REFUSED)],
@@ -579,7 +579,7 @@ pub const KERNEL: &[Probe] = &[
                 ("capset", "ok"),
                 ("setfsuid", "ok"),
             ],
-            safe: "the own id, and an id that is not mapped",
+            safe: "switches only to the sandbox's own id or to an unmapped id",
         },
     },
     Probe {
@@ -596,7 +596,7 @@ pub const KERNEL: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Outside {
             breach: &[("uid_map", "wide"), ("gid_map", "wide")],
-            safe: "reading",
+            safe: "reads the id maps and writes nothing",
         },
     },
 ];
@@ -614,7 +614,7 @@ pub const ZYGOTE: &[Probe] = &[
                 "descriptors",
                 "0:char 1:pipe 2:pipe 3:socket 4:pipe 5:pipe 100:pipe 101:pipe",
             )],
-            safe: "an own pipe",
+            safe: "the extra descriptor is the probe's own pipe",
         },
     },
     Probe {
@@ -631,7 +631,7 @@ pub const ZYGOTE: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Planted {
             breach: &[("peer pid", "seen"), ("peer uid", "1000")],
-            safe: "an own socket pair",
+            safe: "the socket pair belongs to the probe",
         },
     },
     Probe {
@@ -643,7 +643,7 @@ pub const ZYGOTE: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Planted {
             breach: &[("inherited", "more")],
-            safe: "an own pipe",
+            safe: "the extra descriptor is the probe's own pipe",
         },
     },
     Probe {
@@ -663,7 +663,7 @@ pub const ZYGOTE: &[Probe] = &[
                 ("needle data directory", "found"),
                 ("needle code of a neighbour", "found"),
             ],
-            safe: "own memory",
+            safe: "searches only the probe's own memory",
         },
     },
     Probe {
@@ -675,7 +675,7 @@ pub const ZYGOTE: &[Probe] = &[
         oracle: Oracle::Machine,
         control: Control::Planted {
             breach: &[("shared and writable", "found")],
-            safe: "own memory",
+            safe: "maps only a scratch file of the sandbox",
         },
     },
     Probe {
@@ -688,7 +688,7 @@ pub const ZYGOTE: &[Probe] = &[
         control: Control::Without {
             walls: &[Wall::Seccomp],
             breach: &[("get session", "ok"), ("add_key", "EFAULT")],
-            safe: "asking for the own keyring",
+            safe: "only requests the id of the sandbox's own keyring",
         },
     },
 ];
@@ -703,7 +703,7 @@ pub const NETWORK: &[Probe] = &[
         oracle: Oracle::Network,
         control: Control::Outside {
             breach: &[("tcp 127.0.0.1", "ok"), ("udp 127.0.0.1", "ok")],
-            safe: "the listeners are our own",
+            safe: "connects only to the attack's own listeners",
         },
     },
     Probe {
@@ -715,7 +715,7 @@ pub const NETWORK: &[Probe] = &[
         oracle: Oracle::Network,
         control: Control::Outside {
             breach: &[("road to 203.0.113.1", "ok")],
-            safe: "an address for documents; a datagram socket is connected, which sends nothing",
+            safe: "uses an address reserved for documentation; connecting a UDP socket sends no packet",
         },
     },
 ];

@@ -6,7 +6,7 @@ use crate::bench::{Bench, facts_in, facts_outside, python, sandbox};
 use crate::error::AttackError;
 use crate::here::Here;
 use crate::lab::Lab;
-use crate::probe::{Control, Facts, Probe, Tried};
+use crate::probe::{Control, Facts, Probe, Tried, layer_names};
 use crate::verdict::Finding;
 use atoll_engine::{Engine, Wall};
 use std::cell::RefCell;
@@ -226,7 +226,14 @@ impl Turns<'_> {
 }
 
 fn without_engine(slots: &mut [Slot<'_>], set: &[Wall], error: &AttackError) {
-    let why = format!("cannot create a sandbox without {set:?}: {}", error.in_words());
+    let why = match set {
+        [] => format!("cannot create a sandbox: {}", error.in_words()),
+        _ => format!(
+            "cannot create a sandbox without {}: {}",
+            layer_names(set),
+            error.in_words()
+        ),
+    };
     for slot in slots {
         if slot.probe.already_without == set {
             slot.tried.claim = Err(why.clone());

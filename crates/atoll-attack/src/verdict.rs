@@ -49,7 +49,7 @@ impl Shown {
     pub fn holds(&mut self, holds: bool, what: impl Into<String>) {
         match holds {
             true => self.seen.push(what.into()),
-            false => self.breaches.push(format!("does not hold: {}", what.into())),
+            false => self.breaches.push(format!("check failed: {}", what.into())),
         }
     }
 
@@ -145,6 +145,6 @@ mod tests {
         let finding = shown.judge("X01", "a claim");
         assert_eq!(finding.verdict, Verdict::Breached);
         assert_eq!(finding.why.len(), 3);
-        assert!(finding.why[0].starts_with("does not hold: "), "{:?}", finding.why);
+        assert!(finding.why[0].starts_with("check failed: "), "{:?}", finding.why);
     }
 }

@@ -129,7 +129,7 @@ fn held(findings: &[Finding], policy: &Policy, verdict: Verdict) -> Refusal {
     let instead = first.map_or("", |finding| finding.instead.as_str());
     let instead = match verdict {
         Verdict::Deny => instead.to_owned(),
-        _ => format!("{instead}, or have it approved; no approver was available"),
+        _ => format!("{instead}; no approver was available to approve the code"),
     };
     Refusal {
         outcome,

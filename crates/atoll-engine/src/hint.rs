@@ -103,7 +103,7 @@ fn of_limit(ended: &Ended, limits: &Limits) -> Option<Hint> {
 /// What to do by oneself, or which field to ask with; the large profile only where it has more.
 fn more(less: &str, field: &str, profile: bool) -> String {
     let profile = if profile { " or `profile` `data`" } else { "" };
-    format!("{less}, or ask for more with `limits.{field}`{profile}")
+    format!("{less}, or raise the limit with `limits.{field}`{profile}")
 }
 
 fn more_memory(limits: &Limits) -> String {
@@ -252,9 +252,9 @@ fn of_words(ended: &Ended) -> Option<Hint> {
         )),
         _ if READ_ONLY.iter().any(|words| error.value.contains(words)) => Some(read_only()),
         _ if NO_CALL.iter().any(|words| error.value.contains(words)) => Some(hint(
-            "a system operation",
+            "a system call",
             "system calls: only those on the allowlist",
-            "avoid this operation; mounts, namespaces, tracing and raw sockets are not available in a sandbox",
+            "avoid this call; mounts, namespaces, tracing and raw sockets are not available in a sandbox",
         )),
         _ => None,
     }
@@ -347,9 +347,10 @@ mod tests {
 
     #[test]
     fn the_large_profile_is_named_where_it_has_more() {
-        let both = "process the data in smaller chunks, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        let both =
+            "process the data in smaller chunks, or raise the limit with `limits.memory_bytes` or `profile` `data`";
         assert_eq!(more_memory(&Limits::SMALL), both);
-        let field = "process the data in smaller chunks, or ask for more with `limits.memory_bytes`";
+        let field = "process the data in smaller chunks, or raise the limit with `limits.memory_bytes`";
         assert_eq!(more_memory(&Limits::DATA), field);
     }
 

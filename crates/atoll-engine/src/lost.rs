@@ -106,7 +106,7 @@ fn add(error: &mut CodeError, note: &str) {
 
 fn hint(why: &str, instead: &str) -> Hint {
     Hint {
-        refused: "keeping variables and imports".into(),
+        refused: "keeping the state of this context".into(),
         rule: why.into(),
         instead: instead.into(),
     }

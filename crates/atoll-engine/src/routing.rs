@@ -131,7 +131,7 @@ fn named(facts: &Facts<'_>, tier: Tier) -> Result<Chosen, NoTier> {
     }
     Ok(Chosen {
         tier,
-        reason: "it was requested".to_owned(),
+        reason: "the request specifies this tier".to_owned(),
         next: None,
     })
 }

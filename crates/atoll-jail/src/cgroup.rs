@@ -40,6 +40,19 @@ pub enum Controller {
     Freezer,
 }
 
+impl Controller {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpu => "cpu",
+            Self::Cpuacct => "cpuacct",
+            Self::Pids => "pids",
+            Self::Io => "io",
+            Self::Freezer => "freezer",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     V1,
@@ -276,7 +289,7 @@ fn explain(error: StepError, dir: &Path) -> StepError {
     match error.errno {
         Errno::BUSY => StepError {
             what: format!(
-                "enable cgroup controllers below {}, because that cgroup contains processes; start Atoll in a cgroup of its own (`systemd-run --property=Delegate=yes`), or move the container's processes into a child cgroup",
+                "enable cgroup controllers below {}, because that cgroup contains processes; start Atoll in its own cgroup (`systemd-run --property=Delegate=yes`), or move the container's processes into a child cgroup",
                 dir.display()
             ),
             errno: Errno::BUSY,
@@ -284,6 +297,12 @@ fn explain(error: StepError, dir: &Path) -> StepError {
         },
         _ => error,
     }
+}
+
+/// The controllers by the names that the kernel uses, for messages.
+pub(crate) fn names(controllers: &[Controller]) -> String {
+    let names: Vec<&str> = controllers.iter().copied().map(Controller::as_str).collect();
+    names.join(", ")
 }
 
 fn name_v2(controller: &Controller) -> Option<&'static str> {

@@ -42,7 +42,12 @@ pub fn main() -> i32 {
         }
         Err(error) => {
             let no_wall = NoWall::in_error(error.as_ref());
-            let no_wall = no_wall.unwrap_or_else(|| NoWall::new("jailer", chain(error.as_ref())));
+            let no_wall = no_wall.unwrap_or_else(|| {
+                NoWall::new(
+                    "jailer",
+                    format!("the jailer failed to start: {}", chain(error.as_ref())),
+                )
+            });
             channel::send(stdin(), &no_wall.answer(), &[]).ok();
             1
         }

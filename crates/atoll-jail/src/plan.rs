@@ -49,6 +49,22 @@ impl Wall {
     }
 }
 
+impl std::fmt::Display for Wall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Capabilities => "capabilities",
+            Self::NoNewPrivs => "no_new_privs",
+            Self::Rlimits => "rlimits",
+            Self::Keyring => "keyring",
+            Self::Cgroups => "cgroups",
+            Self::ProcMask => "proc",
+            Self::Undumpable => "undumpable",
+        })
+    }
+}
+
 /// A wall as it is read back from the kernel, by the name that receipts, settings and `doctor` use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -124,7 +124,7 @@ fn weaker((mode, no_groups): (Mode, Option<&str>), walls: &Walls) -> Vec<String>
     let mut weaker: Vec<String> = walls
         .off
         .iter()
-        .map(|(wall, why)| format!("{wall:?} is disabled: {why}"))
+        .map(|(wall, why)| format!("layer `{wall}` is disabled: {why}"))
         .collect();
     weaker.extend(weaker_points(mode, no_groups));
     weaker

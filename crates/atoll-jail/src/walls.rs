@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("namespaces", IN_CONTAINER),
     (
         "ids",
-        "allow setresuid, setresgid and setgroups; as root, keep the capabilities SETUID and SETGID",
+        "allow the setresuid, setresgid and setgroups syscalls; as root, keep the capabilities SETUID and SETGID",
     ),
     ("mounts", IN_CONTAINER),
     ("proc", "mount an unmasked /proc"),
@@ -28,8 +28,8 @@ const LAYERS: &[(&str, &str)] = &[
         "rlimits",
         "start Atoll with higher resource limits (`ulimit -a` lists them)",
     ),
-    ("capabilities", "allow capset and prctl"),
-    ("keyring", "allow keyctl"),
+    ("capabilities", "allow the capset and prctl syscalls"),
+    ("keyring", "allow the keyctl syscall"),
     (
         "landlock",
         "use Linux 6.2 or later with `landlock` in the `lsm=` boot parameter, and allow the landlock syscalls",
@@ -42,14 +42,14 @@ const LAYERS: &[(&str, &str)] = &[
         "scratch",
         "install mkfs.ext4 (apt-get install e2fsprogs) and allow loop devices, or use a profile with a smaller scratch disk",
     ),
-    ("no_new_privs", "allow prctl"),
+    ("no_new_privs", "allow the prctl syscall"),
     (
         "runtime",
         "install crun (apt-get install crun), or use tier `jail`, which needs no container runtime",
     ),
     (
         "vm",
-        "check the QEMU or guest kernel output in the message, or use tier `jail`, which needs neither",
+        "check the output of QEMU and the guest kernel in the error, or use tier `jail`, which needs neither",
     ),
     (
         "gvisor",
@@ -108,6 +108,11 @@ fn is_refusal(errno: Errno) -> bool {
         errno,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::INTR | Errno::PIPE | Errno::SRCH
     )
+}
+
+/// Whether this is the name of an isolation layer, and not of a program or feature that a tier needs.
+pub fn is_layer(name: &str) -> bool {
+    LAYERS.iter().any(|(layer, _)| *layer == name)
 }
 
 pub(crate) fn fix(layer: &str) -> &'static str {

@@ -160,15 +160,15 @@ fn hints_of_a_run_name_flags() -> Result<()> {
     for (args, flags) in [
         (
             &["--timeout", "500ms", "-c", "while True: pass"][..],
-            "ask for more with `--timeout` or `--profile data`",
+            "raise the limit with `--timeout` or `--profile data`",
         ),
         (
             &["--cpu-time", "300ms", "-c", "while True: pass"],
-            "ask for more with `--cpu-time` or `--profile data`",
+            "raise the limit with `--cpu-time` or `--profile data`",
         ),
         (
             &["-c", "x = bytearray(1 << 45)"],
-            "ask for more with `--memory` or `--profile data`",
+            "raise the limit with `--memory` or `--profile data`",
         ),
         (
             &["-c", "import socket; socket.create_connection(('example.org', 80))"],

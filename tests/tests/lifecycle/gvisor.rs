@@ -286,7 +286,7 @@ async fn a_dry_run_is_refused() -> Result<()> {
     };
     let refused = engine.create(spec).await.err();
     ensure!(
-        matches!(&refused, Some(EngineError::Tier(TierError::NoWall { layer, .. })) if layer == "watch"),
+        matches!(&refused, Some(EngineError::Tier(TierError::NoWall { layer, .. })) if layer == "dry_run"),
         "{refused:?}"
     );
     stop(engine).await

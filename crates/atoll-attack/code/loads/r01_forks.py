@@ -1,4 +1,4 @@
-# Claim: a fork bomb meets the process limit. Bound: 200 children, all ended by the probe itself.
+# Claim: a fork bomb is stopped by the process limit. Bound: 200 children, all killed by the probe.
 pids = []
 try:
     for n in range(200):
@@ -14,5 +14,5 @@ for pid in pids:
     os.kill(pid, 9)
 for pid in pids:
     os.waitpid(pid, 0)
-twin("a few forks work", len(pids) > 8)
+twin("start more than 8 processes", len(pids) > 8)
 report()

@@ -1,4 +1,4 @@
-# Claim: a thread bomb meets the process limit. Bound: 200 sleeping threads.
+# Claim: a thread bomb is stopped by the process limit. Bound: 200 sleeping threads.
 import threading
 go = threading.Event()
 threads = []
@@ -11,5 +11,5 @@ try:
 except RuntimeError:
     facts["threads"] = "stopped"
 go.set()
-twin("a few threads work", len(threads) > 8)
+twin("start more than 8 threads", len(threads) > 8)
 report()

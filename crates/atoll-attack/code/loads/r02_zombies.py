@@ -1,4 +1,4 @@
-# Claim: orphans are reaped by PID 1 at once; children that nobody waits for count against the limit. Bound: 150 each.
+# Claim: PID 1 reaps orphans immediately; children that are not waited for count towards the limit. Bound: 150 each.
 def fork_when_reaped():
     """Waits until PID 1 has reaped enough orphans; a busy host may keep it from that for a while."""
     end = time.monotonic() + 30
@@ -31,5 +31,5 @@ except OSError as e:
     facts["unwaited"] = "stopped " + word(e.errno)
 for pid in unwaited:
     os.waitpid(pid, 0)
-twin("a few children work", len(unwaited) > 8)
+twin("start more than 8 processes", len(unwaited) > 8)
 report()

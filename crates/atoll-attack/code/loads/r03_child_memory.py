@@ -1,5 +1,5 @@
-# Claim: memory of children counts for the sandbox as a whole. Bound: 4 children of 50 MiB.
-# Each child holds its memory until all four have theirs or one was killed.
+# Claim: memory of child processes counts towards the sandbox's limit. Bound: 4 children of 50 MiB.
+# Each child holds its memory until all four have allocated theirs or one was killed.
 ready, tell = os.pipe()
 wait, over = os.pipe()
 pids = []

@@ -1,4 +1,4 @@
-# Claim: touching more memory than the limit ends the execution, not the machine. Bound: 200 MiB.
+# Claim: exceeding the memory limit ends the execution and does not affect the host. Bound: 200 MiB.
 held = []
 for n in range(200):
     held.append(bytearray(b"x" * (1 << 20)))

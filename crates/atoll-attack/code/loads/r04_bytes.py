@@ -1,4 +1,4 @@
-# Claim: scratch files of all places together meet one quota. Bound: 160 MiB in 8 files.
+# Claim: one quota limits the scratch bytes of all directories together. Bound: 160 MiB in 8 files.
 done = 0
 try:
     for n, place in enumerate(["/tmp", "/home/user", "/dev/shm", "/data/output"] * 2):
@@ -12,5 +12,5 @@ except OSError as e:
 for n, place in enumerate(["/tmp", "/home/user", "/dev/shm", "/data/output"] * 2):
     if os.path.exists(f"{place}/fill{n}"):
         os.unlink(f"{place}/fill{n}")
-twin("some of it was written", done > 10)
+twin("write more than 10 MiB", done > 10)
 report()

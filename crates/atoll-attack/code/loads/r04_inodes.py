@@ -1,4 +1,4 @@
-# Claim: the number of scratch files is bounded. Bound: 2,000 empty files.
+# Claim: the number of scratch files is limited. Bound: 2,000 empty files.
 made = 0
 try:
     for n in range(2000):
@@ -7,5 +7,5 @@ try:
     facts["inodes"] = "all"
 except OSError as e:
     facts["inodes"] = word(e.errno)
-twin("some were made", made > 50)
+twin("create more than 50 files", made > 50)
 report()

@@ -1,4 +1,4 @@
-# Claim: bytes that wait in pipes count as memory of the sandbox. Bound: 60 pipes of 1 MiB, and 16 MiB besides.
+# Claim: bytes buffered in pipes count as memory of the sandbox. Bound: 60 pipes of 1 MiB, plus 16 MiB of heap.
 import fcntl
 pipes, total, besides = [], 0, bytearray(b"x" * (16 << 20))
 for n in range(60):

@@ -1,4 +1,4 @@
-# Claim: descriptors that wait in sockets are counted like open ones. Bound: 3,000 copies of one descriptor.
+# Claim: the number of file descriptors queued in sockets is limited. Bound: 3,000 copies of one descriptor.
 import array, socket
 fd = os.open("/dev/null", os.O_RDONLY)
 pairs, sent, answer = [], 0, "all"
@@ -13,5 +13,5 @@ while sent < 3000:
         answer = "stopped " + word(e.errno)
         break
 facts["rights"] = answer
-twin("some were sent", sent >= 250)
+twin("send 250 file descriptors", sent >= 250)
 report()

@@ -1,4 +1,4 @@
-# Claim: bytes that wait in sockets count as memory of the sandbox. Bound: 500 pairs, about 100 MB.
+# Claim: bytes queued in sockets count as memory of the sandbox. Bound: 480 pairs, about 100 MB.
 import socket
 pairs = []
 try:

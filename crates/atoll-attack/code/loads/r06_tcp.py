@@ -1,4 +1,4 @@
-# Claim: bytes that wait in TCP connections of the loopback are bounded by the sandbox's memory. Bound: 48 connections,
+# Claim: bytes queued in loopback TCP connections are bounded by the sandbox's memory limit. Bound: 48 connections with
 # 1 MiB offered to each.
 import socket
 door = socket.socket()
@@ -18,5 +18,5 @@ for n in range(48):
             break
     total += sent
 facts["queued"] = "bounded" if total < 24 << 20 else "all"
-twin("a connection carries bytes", held[0][1].recv(5) == b"xxxxx")
+twin("receive bytes over a loopback connection", held[0][1].recv(5) == b"xxxxx")
 report()

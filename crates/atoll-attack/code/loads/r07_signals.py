@@ -1,4 +1,4 @@
-# Claim: signals that wait are counted. Bound: 2,000 of one kind, blocked.
+# Claim: the number of pending signals is limited. Bound: 2,000 signals of one kind, blocked.
 signal.pthread_sigmask(signal.SIG_BLOCK, [40])
 info = (ctypes.c_int * 32)(40, 0, -1)
 sent, answer = 0, "all"
@@ -11,5 +11,5 @@ for n in range(2000):
 facts["signals"] = answer
 while sent and signal.sigtimedwait([40], 0):
     sent -= 1
-twin("those that were sent arrive", sent == 0)
+twin("receive every signal that was sent", sent == 0)
 report()

@@ -1,4 +1,4 @@
-# Claim: page tables count as memory of the sandbox, even where no page is written. Bound: 96 MB of tables.
+# Claim: page tables count as memory of the sandbox, even if no page is written. Bound: 96 MB of page tables.
 import mmap
 _libc.mmap.restype = ctypes.c_void_p
 span = 48 << 30

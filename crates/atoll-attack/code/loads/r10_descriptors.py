@@ -1,4 +1,4 @@
-# Claim: open descriptors are bounded, and the interpreter goes on after they ran out. Bound: 500.
+# Claim: the number of open file descriptors is limited, and the interpreter works after it runs out. Bound: 500.
 held = []
 try:
     for n in range(500):
@@ -8,5 +8,5 @@ except OSError as e:
     facts["descriptors"] = word(e.errno)
 for fd in held:
     os.close(fd)
-twin("some were opened, and one more opens now", len(held) > 10 and opened("/dev/null") == "ok")
+twin("open more than 10 files, and one more after closing them", len(held) > 10 and opened("/dev/null") == "ok")
 report()

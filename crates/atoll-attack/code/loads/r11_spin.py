@@ -1,4 +1,4 @@
-# Claim: a busy loop that blocks every signal ends at the deadline. Bound: 6 seconds of processor time, more than any grace.
+# Claim: a busy loop that blocks every signal is stopped at the deadline. Bound: 6 s of CPU time, over any grace period.
 for s in range(1, 65):
     try:
         signal.signal(s, signal.SIG_IGN)

@@ -1,6 +1,6 @@
-# Claim: a walk over / finds nothing to write to but the scratch places, the six device nodes and the maker of terminals.
-# Expected: the golden list; each directory of it takes a file, each other directory refuses one.
-# Control: outside, the walk below the test's own directory finds it writable. Safe: only own files are made.
+# Claim: only the scratch directories, six device nodes and /dev/pts/ptmx are writable.
+# Expected: a walk over / finds exactly this list; a file can be created in each listed directory and in no other.
+# Control: as an unsandboxed process, the walk finds the attack's own directory. Safe: it creates files only there.
 import stat
 top = ARGS["canary"] if ARGS["outside"] else "/"
 found = set()
@@ -24,5 +24,5 @@ facts["writable"] = " ".join(sorted("TOP" if p == ARGS["canary"] else p for p in
 for path in ["/", "/usr", "/usr/lib", "/etc", "/opt/atoll", "/data/input", "/run", "/dev", "/proc", "/home", "/data"]:
     if not ARGS["outside"]:
         facts["create in " + path] = tried(lambda: os.close(os.open(path + "/.probe", os.O_CREAT | os.O_WRONLY)))
-twin("the walk sees files", os.path.exists("/usr/bin/env"))
+twin("find /usr/bin/env", os.path.exists("/usr/bin/env"))
 report()

@@ -1,6 +1,6 @@
-# Claim: no second name for a file outside of scratch can be made: not by path, not by descriptor.
-# Expected: EXDEV, EPERM, EACCES or ENOENT; a link within one scratch place works.
-# Control: outside, the same calls link the canary beside itself. Safe: a file of the test.
+# Claim: a file outside the scratch directories cannot be hard-linked, by path or by descriptor.
+# Expected: EXDEV, EPERM, EACCES or ENOENT; a link inside one scratch directory works.
+# Control: as an unsandboxed process, the same calls link a canary file. Safe: the attack created the file.
 AT_EMPTY_PATH, AT_FOLLOW = 0x1000, 0x400
 source = ARGS["canary"] + "/config.toml" if ARGS["outside"] else "/usr/bin/env"
 target = ARGS["canary"] if ARGS["outside"] else "/data/output"
@@ -13,9 +13,9 @@ if not ARGS["outside"]:
     facts["of a device"] = tried(os.link, "/dev/null", "/tmp/null")
     facts["of an input directory's file"] = tried(os.link, "/run/landlock/canary", "/tmp/c")
     open("/tmp/a", "w").close()
-    twin("a link within scratch", tried(os.link, "/tmp/a", "/tmp/b") == "ok")
+    twin("create a hard link inside /tmp", tried(os.link, "/tmp/a", "/tmp/b") == "ok")
 else:
-    twin("outside", True)
+    twin("not required outside a sandbox", True)
     for n in "12":
         os.unlink(target + "/link" + n)
 report()

@@ -1,6 +1,6 @@
-# Claim: a set-user-id program gives nothing: scratch is nosuid, no_new_privs is on, no other id can own a file.
-# Expected: EPERM for giving the file away; the program runs with the ids of its caller.
-# Control: outside, as root, the same steps make `id` run as nobody. Safe: it goes down, not up; own directory.
+# Claim: a set-user-ID program gains no privileges: mounts are nosuid, no_new_privs is set, ownership cannot be changed.
+# Expected: EPERM on chown; the program runs with the ids of its caller.
+# Control: as root outside a sandbox, the same steps run `id` as nobody. Safe: it only drops privileges.
 import shutil, subprocess
 base = ARGS["canary"] if ARGS["outside"] else "/home/user"
 copy = base + "/id-copy"
@@ -13,5 +13,5 @@ os.unlink(copy)
 if not ARGS["outside"]:
     facts["mounts"] = " ".join(sorted({"nosuid" if os.statvfs(p).f_flag & os.ST_NOSUID else p for p in ["/", "/usr", "/opt/atoll", "/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm", "/data/input", "/proc"]}))
     facts["no_new_privs"] = str(raw(157, 39, 0, 0, 0, 0)[0])
-twin("the copy ran at all", said.isdigit())
+twin("run the copy of `id`", said.isdigit())
 report()

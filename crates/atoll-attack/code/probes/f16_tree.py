@@ -1,6 +1,6 @@
-# Claim: the shared read-only tree cannot be changed by any road: write, map, unnamed file, lease, attributes, splice.
-# Expected: refused each time; the host's hash of the file (the same page cache) is unchanged.
-# Control: outside, the same roads lead into a copy that belongs to the test.
+# Claim: the shared read-only tree cannot be changed: no write, mapping, unnamed file, lease, attribute or splice.
+# Expected: each attempt is refused; the host's digest of the file (in the same page cache) is unchanged.
+# Control: as an unsandboxed process, the same attempts change a copy. Safe: the attack created the copy.
 import fcntl, mmap
 target = ARGS["canary"] + "/copy-of-env" if ARGS["outside"] else "/usr/bin/env"
 p = lambda s: ctypes.c_char_p(s.encode())
@@ -38,5 +38,5 @@ if not ARGS["outside"]:
     facts["FITRIM"] = call(16, fd, 0xC0185879, BAD)
     facts["FICLONE"] = call(16, fd, 0x40049409, fd)
     facts["FS_IOC_ENABLE_VERITY"] = call(16, fd, 0x40806685, BAD)
-twin("reading works", len(os.read(fd, 4)) == 4)
+twin("read the file", len(os.read(fd, 4)) == 4)
 report()

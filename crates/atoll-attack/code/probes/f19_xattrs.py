@@ -1,9 +1,9 @@
-# Claim: extended attributes, room outside the quota, cannot be set or removed.
-# Expected: EPERM for each name space.
-# Control: without seccomp, `user.x` on a scratch file is set. Safe: a file of the sandbox.
+# Claim: extended attributes, which are outside the scratch quota, cannot be set or removed.
+# Expected: EPERM for each attribute namespace.
+# Control: without seccomp, `user.x` can be set on a scratch file. Safe: the file belongs to the sandbox.
 open("/tmp/x", "w").close()
 for name in ["user.x", "trusted.x", "security.x", "security.capability", "system.posix_acl_access"]:
     facts["set " + name] = tried(os.setxattr, "/tmp/x", name, b"v")
 facts["remove user.x"] = tried(os.removexattr, "/tmp/x", "user.x")
-twin("listing attributes works", tried(os.listxattr, "/tmp/x") == "ok")
+twin("list extended attributes", tried(os.listxattr, "/tmp/x") == "ok")
 report()

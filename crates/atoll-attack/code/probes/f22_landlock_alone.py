@@ -1,6 +1,6 @@
-# Claim: Landlock alone still denies: a file that mounts and modes let everybody read cannot be opened.
-# Expected: EACCES for the canary, by path, by directory descriptor and through /proc/self/root; stat still works.
-# Control: without Landlock the canary opens. Safe: a file of the frame made for this.
+# Claim: Landlock alone denies access to a file that mounts and file modes would allow.
+# Expected: EACCES by path, by directory descriptor and through /proc/self/root; stat still works.
+# Control: without Landlock the file opens. Safe: the file exists in every sandbox for this probe only.
 path = "/run/landlock/canary"
 facts["open"] = read_one(path)
 facts["through /proc/self/root"] = read_one("/proc/self/root" + path)
@@ -13,5 +13,5 @@ pfd = os.open(path, os.O_PATH)
 facts["reopen an O_PATH descriptor"] = opened(f"/proc/self/fd/{pfd}")
 facts["execute"] = tried(os.execv, path, ["x"])
 os.chdir("/home/user")
-twin("the file is there, with a mode for all", os.stat(path).st_mode & 0o444 == 0o444)
+twin("stat the file; its mode lets everyone read it", os.stat(path).st_mode & 0o444 == 0o444)
 report()

@@ -1,6 +1,6 @@
-# Claim: services on the machine's loopback cannot be reached: the sandbox's loopback is its own.
-# Expected: refused, by TCP, UDP and IPv6; the canaries hear nothing.
-# Control: outside, the same code reaches each canary. Safe: the canaries are our own listeners.
+# Claim: services on the host's loopback interface cannot be reached: each sandbox has its own loopback interface.
+# Expected: TCP, UDP and IPv6 connections are refused; the canary listeners receive nothing.
+# Control: as an unsandboxed process, the same code reaches each listener. Safe: the listeners belong to the attack.
 import socket
 def reached(family, kind, address):
     with socket.socket(family, kind) as s:
@@ -26,5 +26,5 @@ with socket.socket() as own:
     own.bind(("127.0.0.1", 0))
     own.listen()
     with socket.socket() as s:
-        twin("the own loopback carries bytes", tried(s.connect, own.getsockname()) == "ok")
+        twin("connect over the process's own loopback interface", tried(s.connect, own.getsockname()) == "ok")
 report()

@@ -1,6 +1,6 @@
-# Claim: no road leads to any network: no interface but the own loopback, no route.
-# Expected: ENETUNREACH for every address. A datagram socket is connected, which asks for a route and sends nothing.
-# Control: outside, the same asking finds a route. Safe: addresses that are kept for documents; no byte is sent.
+# Claim: no network is reachable: there is no interface except loopback, and no route.
+# Expected: ENETUNREACH for every address. Connecting a UDP socket looks up a route and sends no packet.
+# Control: as an unsandboxed process, the same call finds a route. Safe: documentation addresses; no packet is sent.
 import socket
 def road(family, address):
     with socket.socket(family, socket.SOCK_DGRAM) as s:
@@ -13,5 +13,5 @@ if not ARGS["outside"]:
     for address in ["2001:db8::1", "fd00:ec2::254"]:
         facts["road to " + address] = road(socket.AF_INET6, address)
     facts["interfaces"] = " ".join(sorted(l.split(":")[0].strip() for l in open("/proc/self/net/dev") if ":" in l))
-twin("the own loopback has a road", road(socket.AF_INET, "127.0.0.1") == "ok")
+twin("find a route to 127.0.0.1", road(socket.AF_INET, "127.0.0.1") == "ok")
 report()

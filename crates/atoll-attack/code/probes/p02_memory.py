@@ -1,7 +1,7 @@
-# Claim: the memory of another process is out of reach: PID 1, the zygote, even an own child.
-# Expected: EPERM by number of the call; ENOENT by path.
-# Control: without seccomp the planted secret of an own child is read; without Landlock and with a dumpable agent,
-# memory of PID 1 as well. Safe: an own child, and 16 bytes of the sandbox's own agent.
+# Claim: the memory of other processes is inaccessible: PID 1, the zygote, and even the probe's own child.
+# Expected: EPERM from the system calls; ENOENT by path.
+# Control: without seccomp the probe reads a secret in its own child; without Landlock and with a dumpable agent it also
+# reads memory of PID 1. Safe: the probe's own child, and 16 bytes of the sandbox's own agent.
 secret = ctypes.create_string_buffer(b"planted-secret")
 class iovec(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
@@ -35,5 +35,5 @@ facts["mapped memory of 1"] = mapped(1)
 facts["process_madvise"] = call(440, -1, BAD, 1, 0, 0)
 os.kill(pid, 9)
 os.waitpid(pid, 0)
-twin("own memory reads", secret.value == b"planted-secret")
+twin("read the probe's own memory", secret.value == b"planted-secret")
 report()

@@ -1,6 +1,6 @@
-# Claim: no signal leaves the sandbox's own processes: not to PID 1, not by pidfd, queue or thread call.
-# Expected: EPERM (Landlock's signal scope), ESRCH for others.
-# Control: without Landlock signal 0 reaches PID 1 by each call. Safe: signal 0 does nothing.
+# Claim: code can signal only its own processes: not PID 1, and not by pidfd, signal queue or thread id.
+# Expected: EPERM (Landlock's signal scope); ESRCH for other PIDs.
+# Control: without Landlock, signal 0 reaches PID 1 through each call. Safe: signal 0 only checks permissions.
 info = ctypes.create_string_buffer(128)
 ctypes.memmove(info, (ctypes.c_int * 3)(0, 0, -1), 12)
 facts["kill 1"] = call(62, 1, 0)
@@ -15,6 +15,6 @@ child = os.fork()
 if child == 0:
     time.sleep(20)
     os._exit(0)
-twin("an own child can be signalled", call(62, child, 9) == "ok")
+twin("signal a child of the probe", call(62, child, 9) == "ok")
 os.waitpid(child, 0)
 report()

@@ -1,6 +1,6 @@
-# Claim: no namespace can be made or entered.
-# Expected: EPERM (ENOSYS for clone3 and for a time namespace by clone).
-# Control: without seccomp unshare(CLONE_FILES) works and a user namespace meets the second lock, ENOSPC.
+# Claim: namespaces cannot be created or entered.
+# Expected: EPERM (ENOSYS for clone3, and for a time namespace through clone).
+# Control: without seccomp, unshare(CLONE_FILES) works, and a user namespace returns ENOSPC (max_user_namespaces is 0).
 NEW = {"ns": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "time": 0x80}
 facts["unshare files"] = in_child(lambda: call(272, 0x400))
 for name, flag in NEW.items():
@@ -21,5 +21,5 @@ for name in ["mnt", "user", "net", "pid", "uts", "ipc", "cgroup"]:
     except OSError as e:
         facts["setns " + name] = word(e.errno)
 facts["setns of 1"] = opened("/proc/1/ns/mnt")
-twin("clone without new namespaces", in_child(lambda: "here") == "here")
+twin("fork without new namespaces", in_child(lambda: "here") == "here")
 report()

@@ -1,7 +1,7 @@
-# Claim: no road leads back to capabilities: user namespaces are shut twice, tools for it do not work.
+# Claim: capabilities cannot be regained: two layers block user namespaces, and tools that use them fail.
 # Expected: EPERM or ENOSPC; CapEff stays zero.
-# Control: outside, a child that became nobody makes a user namespace and is full of capabilities in it.
-# Safe: the child ends at once.
+# Control: outside a sandbox, an unprivileged child creates a user namespace and has all capabilities in it.
+# Safe: the child exits immediately.
 import subprocess
 def capabilities():
     return [l.split()[1] for l in open("/proc/self/status") if l.startswith("CapEff")][0]
@@ -21,5 +21,5 @@ if not ARGS["outside"]:
         except PermissionError:
             facts["tool " + tool[0]] = "failed"
     facts["capabilities"] = capabilities()
-twin("tools start at all", subprocess.run(["true"]).returncode == 0)
+twin("run `true`", subprocess.run(["true"]).returncode == 0)
 report()

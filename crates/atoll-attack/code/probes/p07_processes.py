@@ -1,6 +1,6 @@
-# Claim: ordinary ways to start threads and processes all work, because clone3 says ENOSYS and not EPERM.
-# Expected: ok each; clone3 ENOSYS.
-# Control: without seccomp clone3 with a bad size answers EINVAL. Safe: no process is made.
+# Claim: all common ways to start threads and processes work, because clone3 returns ENOSYS instead of EPERM.
+# Expected: ok for each; ENOSYS for clone3.
+# Control: without seccomp, clone3 with an invalid size returns EINVAL. Safe: no process is created.
 import subprocess, threading
 facts["clone3"] = call(435, None, 0)
 done = []
@@ -22,5 +22,5 @@ for kind in ["fork", "spawn", "forkserver"]:
     facts["multiprocessing " + kind] = "ok" if done == [2, 4] else "no"
 pid = os.posix_spawnp("true", ["true"], os.environ)
 facts["by path"] = "ok" if os.waitpid(pid, 0)[1] == 0 else "no"
-twin("this very list is the twin", True)
+twin("start threads and processes (the results of this probe)", True)
 report()

@@ -1,6 +1,6 @@
-# Claim: the other ways into the kernel (i386 `int 0x80`, a far call to 32-bit code, x32 numbers) reach no call.
+# Claim: no system call is reachable through another ABI (i386 `int 0x80`, a far call to 32-bit code, x32 numbers).
 # Expected: SIGSYS for i386, ENOSYS or SIGSYS for x32.
-# Control: without seccomp `int 0x80` returns the process id. Safe: the call is getpid.
+# Control: without seccomp, `int 0x80` returns the process id. Safe: the call is getpid.
 import mmap
 def page(code, low=False):
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0x40 if low else 0)
@@ -36,5 +36,5 @@ def vsyscall():
     # mov rax, 0xffffffffff600000; xor edi,edi; xor esi,esi; call rax; ret  -> gettimeofday(0, 0), an allowed call
     return "returned" if run(b"\x48\xc7\xc0\x00\x00\x60\xff\x31\xff\x31\xf6\x48\x83\xec\x08\xff\xd0\x48\x83\xc4\x08\xc3") == 0 else "other"
 facts["vsyscall page"] = in_child(vsyscall)
-twin("machine code runs", run(b"\xb8\x2a\x00\x00\x00\xc3") == 42)
+twin("run machine code", run(b"\xb8\x2a\x00\x00\x00\xc3") == 42)
 report()

@@ -1,8 +1,8 @@
-# Claim: of all socket families only local and IP ones can be made, and of those no raw ones.
-# Expected: EPERM for each other family (ENOSYS for odd types and protocols).
-# Control: without seccomp and with capabilities of the own namespaces the kernel makes netlink and raw sockets.
-# Safe: it stops at socket(); each is closed at once, nothing is bound or connected. Where the wall is away, only families
-# are asked for that the kernel has already: asking for another one would make it load a module.
+# Claim: only Unix and IP sockets can be created, and no raw sockets.
+# Expected: EPERM for each other family (ENOSYS for unusual types and protocols).
+# Control: without seccomp and with the capabilities of the sandbox's own namespaces, netlink and raw sockets work.
+# Safe: each socket is closed at once; nothing is bound or connected. Without the filter, the probe requests only
+# families that the kernel has already loaded, because requesting another one would load a module.
 NAMES = {0: "UNSPEC", 1: "UNIX", 2: "INET", 3: "AX25", 4: "IPX", 5: "APPLETALK", 6: "NETROM", 8: "ATMPVC", 9: "X25", 10: "INET6", 15: "KEY", 16: "NETLINK", 17: "PACKET", 21: "RDS", 24: "PPPOX", 26: "LLC", 27: "IB", 28: "MPLS", 29: "CAN", 30: "TIPC", 31: "BLUETOOTH", 35: "PHONET", 38: "ALG", 39: "NFC", 40: "VSOCK", 41: "KCM", 42: "QIPCRTR", 43: "SMC", 44: "XDP", 45: "MCTP"}
 def make(family, kind, protocol=0):
     fd, code = raw(41, family, kind, protocol)
@@ -24,6 +24,6 @@ if not ARGS["weakened"]:
         facts["odd: " + name] = make(*args)
     facts["high bits: vsock"] = make(ctypes.c_ulong(40 | 1 << 32), 1)
     facts["pair: vsock"] = call(53, 40, 1, 0, BAD)
-for name, args in [("unix", (1, 1)), ("tcp", (2, 1)), ("udp6", (10, 2))]:
+for name, args in [("create a Unix socket", (1, 1)), ("create a TCP socket", (2, 1)), ("create a UDP socket over IPv6", (10, 2))]:
     twin(name, make(*args) == "ok")
 report()

@@ -1,6 +1,6 @@
-# Claim: abstract names of the host cannot be reached, and no socket of others is listed.
-# Expected: ECONNREFUSED; /proc/self/net/unix shows only the own namespace.
-# Control: outside, the same connect reaches the test's listener. Safe: an own listener, no bytes.
+# Claim: abstract sockets of the host cannot be reached or listed.
+# Expected: ECONNREFUSED; /proc/self/net/unix lists only the sandbox's own network namespace.
+# Control: as an unsandboxed process, the same code connects. Safe: the listener belongs to the attack; no data is sent.
 import socket
 def connect(name):
     with socket.socket(socket.AF_UNIX) as s:
@@ -15,5 +15,5 @@ if not ARGS["outside"]:
 with socket.socket(socket.AF_UNIX) as s:
     s.bind("\0own-name-%d" % os.getpid())
     s.listen()
-    twin("an own abstract name", connect("own-name-%d" % os.getpid()) == "ok")
+    twin("connect to an abstract socket of the probe", connect("own-name-%d" % os.getpid()) == "ok")
 report()

@@ -1,6 +1,6 @@
-# Claim: no priority above the ordinary one: no real time, no lower nice, no memory locked for good.
-# Expected: EPERM or EACCES; lowering the own priority works.
-# Control: without seccomp the kernel's own answers differ (EINVAL for bad arguments). Safe: bad arguments.
+# Claim: scheduling priority, locked memory and resource limits cannot be raised.
+# Expected: EPERM, EACCES or ENOMEM; lowering the process's own priority works.
+# Control: without seccomp the kernel returns other errors (EFAULT, EINVAL). Safe: these calls have invalid arguments.
 param = ctypes.c_int(1)
 facts["nice -20"] = tried(os.setpriority, os.PRIO_PROCESS, 0, -20)
 facts["fifo"] = call(144, 0, 1, ctypes.byref(param))
@@ -17,5 +17,5 @@ def lock_much():
 facts["mlock 8 MiB"] = in_child(lambda: tried(lock_much))
 facts["raise NOFILE"] = call(160, 7, (ctypes.c_ulong * 2)(1 << 20, 1 << 20))
 facts["prlimit of 1"] = call(302, 1, 7, None, None)
-twin("lower the own priority", tried(os.setpriority, os.PRIO_PROCESS, 0, 19) == "ok")
+twin("lower the process's own priority", tried(os.setpriority, os.PRIO_PROCESS, 0, 19) == "ok")
 report()

@@ -1,6 +1,6 @@
-# Claim: nobody becomes somebody else: no other id, no group, no capability; the tree has no file that would help.
-# Expected: EPERM for each; every mount of set-id files is nosuid.
-# Control: without seccomp setresuid to the own id works and setuid(0) meets EINVAL (0 is not mapped). Safe: own id.
+# Claim: user ids, group ids and capabilities cannot be changed, and no installed set-user-ID program helps.
+# Expected: EPERM for each call; the user id is still 1000 after each program.
+# Control: without seccomp, setresuid to id 1000 works, and setuid(0) returns EINVAL (not mapped). Safe: own id only.
 facts["setuid 0"] = in_child(lambda: call(105, 0))
 facts["setgid 0"] = in_child(lambda: call(106, 0))
 facts["setresuid own"] = in_child(lambda: call(117, 1000, 1000, 1000))
@@ -18,5 +18,5 @@ for tool in ["su", "sudo", "mount", "newgrp", "passwd", "ping"]:
     if path and not ARGS["weakened"]:
         ran = subprocess.run(["/bin/sh", "-c", f"{path} --version >/dev/null 2>&1; id -u"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
         facts["ids after " + tool] = ran.stdout.strip()
-twin("who am I", raw(102)[0] == 1000)
+twin("call getuid, which returns 1000", raw(102)[0] == 1000)
 report()

@@ -1,6 +1,6 @@
-# Claim: a context holds its three streams, two spare copies of them and its control socket, nothing else.
-# Expected: exactly 0 null, 1 2 pipes, 3 socket, 100 101 pipes; found by fstat of all numbers, not only by /proc.
-# Control: a descriptor planted by the probe itself is found. Safe: an own pipe.
+# Claim: a context holds only its three standard streams, two spare copies of them and its control socket.
+# Expected: exactly 0 null, 1 2 pipes, 3 socket, 100 101 pipes, according to fstat of all numbers, not only to /proc.
+# Control: the same search finds a descriptor that the probe opened. Safe: it is the probe's own pipe.
 import stat
 if ARGS["planted"]:
     planted = os.pipe()
@@ -16,5 +16,5 @@ for fd in kinds:
     name = os.readlink(f"/proc/self/fd/{fd}")
     if name.startswith(("anon_inode", "/memfd", "/proc", "/home", "/root")) and not ARGS["planted"]:
         facts[f"odd {fd}"] = name
-twin("fstat tells kinds apart", kinds.get(0) == "char")
+twin("fstat reports descriptor 0 as a character device", kinds.get(0) == "char")
 report()

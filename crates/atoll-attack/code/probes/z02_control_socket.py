@@ -1,6 +1,6 @@
-# Claim: the control socket says nothing of the host: no pid, no foreign uid, no path.
-# Expected: a pidfd of the peer signals nobody; the peer's pid shows as 0 (another namespace) and its uid as 65534; both names are empty.
-# Control: a socket pair made here shows the own pid. Safe: an own pair.
+# Claim: the control socket reveals nothing about the host: no PID, no host uid, no path.
+# Expected: a pidfd of the peer cannot signal; the peer's PID is 0 (another namespace), its uid 65534, both names empty.
+# Control: a socket pair that the probe creates shows the probe's own PID. Safe: it is the probe's own socket pair.
 import socket, struct
 pair = socket.socketpair()
 s = pair[0] if ARGS["planted"] else socket.socket(fileno=os.dup(3))
@@ -18,5 +18,5 @@ def by_pidfd():
     named = [l.split()[1] for l in open(f"/proc/self/fdinfo/{fd}") if l.startswith("Pid:")]
     return call(424, fd, 0, None, 0) + " " + ("unnamed" if named in ([], ["0"], ["-1"]) else "named")
 facts["signal by peer pidfd"] = by_pidfd()
-twin("credentials can be asked", True)
+twin("read the peer credentials", True)
 report()

@@ -1,6 +1,6 @@
-# Claim: nothing of the host is in a context's memory: no environment, path, host name, or code of other sandboxes.
-# Expected: none of the needles (sent masked, so that the probe does not find itself).
-# Control: the same search finds a needle that the probe has put together itself. Safe: own memory.
+# Claim: a context's memory contains no data of the host or of other sandboxes: no environment, path, host name or code.
+# Expected: none of the needles (sent masked, so that the probe does not find its own arguments).
+# Control: the same search finds needles that the probe unmasked. Safe: only the probe's own memory is read.
 mask = bytes(b ^ 0x5A for b in range(256))
 needles = {name: bytes.fromhex(masked) for name, masked in ARGS["needles"].items()}
 if ARGS["planted"]:
@@ -29,5 +29,5 @@ environ = open("/proc/self/environ", "rb").read()
 facts["first environment"] = "clean" if not any(n.translate(mask) in environ for n in needles.values()) else "dirty"
 arguments = open("/proc/self/cmdline", "rb").read()
 facts["arguments"] = "clean" if not any(n.translate(mask) in arguments for n in needles.values()) else "dirty"
-twin("memory was searched", scanned > 4 << 20)
+twin("read more than 4 MiB of the probe's own memory", scanned > 4 << 20)
 report()

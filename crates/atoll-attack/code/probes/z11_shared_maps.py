@@ -1,6 +1,6 @@
 # Claim: no writable shared mapping is inherited from the zygote.
 # Expected: none in /proc/self/maps.
-# Control: one planted by the probe is found. Safe: own memory.
+# Control: the same search finds a mapping that the probe created. Safe: it is a scratch file of the sandbox.
 import mmap
 held = None
 if ARGS["planted"]:
@@ -10,5 +10,5 @@ if ARGS["planted"]:
 lines = [l for l in open("/proc/self/maps") if l.split()[1][1] == "w" and l.split()[1][3] == "s"]
 facts["shared and writable"] = "found" if lines else "none"
 facts["shared at all"] = "found" if [l for l in open("/proc/self/maps") if l.split()[1][3] == "s" and not l.rstrip().endswith(("gconv-modules.cache",))] else "none"
-twin("maps are read", len(open("/proc/self/maps").read()) > 1000)
+twin("read /proc/self/maps", len(open("/proc/self/maps").read()) > 1000)
 report()

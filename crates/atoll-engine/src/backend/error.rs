@@ -13,7 +13,7 @@ pub enum TierError {
     Gone(String),
     #[error("cannot communicate with the jailer")]
     Channel(#[source] ChannelError),
-    #[error("isolation layer `{layer}` is not available on this host: {message}")]
+    #[error("{}", unavailable(.layer, .message))]
     NoWall {
         layer: String,
         message: String,
@@ -31,7 +31,7 @@ pub enum TierError {
     Agent,
     #[error("the sandbox has ended")]
     Over,
-    #[error("failed to transfer a file of the sandbox")]
+    #[error("failed to transfer a file to or from the sandbox")]
     Carry(#[source] std::io::Error),
     #[error("tier `{0}` does not support snapshots, forks and rollbacks; use tier `gvisor` or `microvm`")]
     NotInTier(Tier),
@@ -40,6 +40,26 @@ pub enum TierError {
     /// What the agent inside was asked to do cannot be done; a result for whoever asked, not a fault.
     #[error("{message}")]
     Refused { why: Refusal, message: String },
+}
+
+impl TierError {
+    /// Dry runs record system calls with a seccomp listener, which only the jail and containers have.
+    pub(crate) fn no_dry_run(tier: Tier) -> Self {
+        Self::NoWall {
+            layer: "dry_run".to_owned(),
+            message: format!("tier `{tier}` does not support dry runs: its system calls cannot be recorded"),
+            fix: "use tier `jail` or `container` for dry runs".to_owned(),
+        }
+    }
+}
+
+/// A missing program or feature is described by its message alone: it is not an isolation layer.
+fn unavailable(layer: &str, message: &str) -> String {
+    if atoll_jail::walls::is_layer(layer) {
+        format!("isolation layer `{layer}` is not available on this host: {message}")
+    } else {
+        message.to_owned()
+    }
 }
 
 impl From<NoWall> for TierError {

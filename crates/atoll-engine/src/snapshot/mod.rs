@@ -34,10 +34,10 @@ pub enum SnapshotError {
         "snapshot `{0}` was created with another build of Atoll, another template or another runtime release; it can no longer be used"
     )]
     OtherBuild(SnapshotId),
-    #[error("the sandbox has secrets, which are never written to disk; only a sandbox without secrets can be saved")]
+    #[error("a sandbox with secrets cannot be saved, because secrets are never written to disk")]
     HasSecrets,
     #[error(
-        "the sandbox was created with inputs, which stay on this host; upload the files to a sandbox without inputs instead"
+        "a sandbox with inputs cannot be saved; create a sandbox without inputs and upload the files to it instead"
     )]
     HasInputs,
     #[error("the sandbox is busy: an execution is running or queued")]

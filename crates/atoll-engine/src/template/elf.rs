@@ -14,7 +14,7 @@ const DT_RUNPATH: u64 = 29;
 pub enum ElfError {
     #[error("damaged or unsupported ELF file")]
     Malformed,
-    #[error("its library path `{old}` is too short to be replaced with `{new}`")]
+    #[error("the library path `{old}` is too short to be replaced with `{new}`")]
     NoRoom { old: String, new: String },
 }
 

@@ -24,7 +24,7 @@ const LEFT_OUT: [&str; 8] = [
 
 #[derive(Debug, thiserror::Error)]
 pub enum RelocateError {
-    #[error("cannot copy its files")]
+    #[error("cannot copy the interpreter's files")]
     Copy {
         #[source]
         source: std::io::Error,

@@ -33,7 +33,7 @@ pub fn clean(text: &str) -> Result<Cleaned, Refused> {
         }),
         true => Err(Refused::because("not an SVG image")),
         false => Err(Refused::because(
-            "its references form a cycle or expand to more than 1000000 elements",
+            "references in the image form a cycle or expand to more than 1000000 elements",
         )),
     }
 }

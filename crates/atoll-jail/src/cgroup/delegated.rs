@@ -31,7 +31,8 @@ pub(super) fn check(layout: &Layout, ours: &[u32]) -> Result<(), String> {
     };
     let (group, missing) = (hierarchy.parent.display(), layout.missing_of(REQUIRED));
     if !missing.is_empty() {
-        return Err(format!("the cgroup {group} lacks the controllers {missing:?}"));
+        let missing = super::names(&missing);
+        return Err(format!("the cgroup {group} lacks these controllers: {missing}"));
     }
     let may_write = |name: &str| rustix::fs::access(hierarchy.parent.join(name), Access::WRITE_OK).is_ok();
     if !["", "cgroup.procs", "cgroup.subtree_control"]

@@ -72,6 +72,17 @@ pub enum Ended {
     Failed(Errno),
 }
 
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Here => f.write_str("the local process disconnected"),
+            Self::There => f.write_str("the connection was closed"),
+            Self::Broken => f.write_str("protocol error"),
+            Self::Failed(errno) => write!(f, "{errno}"),
+        }
+    }
+}
+
 impl From<Broken> for Ended {
     fn from(_: Broken) -> Self {
         Self::Broken

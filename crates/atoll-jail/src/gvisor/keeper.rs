@@ -250,7 +250,7 @@ fn start_ferry(plan: &ShellPlan, line: Line, begun: Start) -> Result<OwnedFd, St
         Forked::Child => match carry(plan, line, begun) {
             Ok(ferry::Ended::Here | ferry::Ended::There) => exit_now(0),
             Ok(ended) => {
-                let words = format!("the relay process exited: {ended:?}\n");
+                let words = format!("the relay process exited: {ended}\n");
                 rustix::io::write(rustix::stdio::stderr(), words.as_bytes()).ok();
                 exit_now(1)
             }

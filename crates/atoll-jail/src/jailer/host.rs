@@ -154,7 +154,8 @@ fn groups(mode: Mode, ours: &[u32]) -> Result<Layout, String> {
     if missing.is_empty() {
         Ok(layout)
     } else {
-        Err(format!("missing cgroup controllers: {missing:?}"))
+        let missing = crate::cgroup::names(&missing);
+        Err(format!("missing cgroup controllers: {missing}"))
     }
 }
 

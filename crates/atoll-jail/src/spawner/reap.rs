@@ -30,7 +30,11 @@ impl Spawner {
         if let Some(id) = shell {
             return self.sandbox_ended(id);
         }
-        let how = format!("the zygote exited (status {:?}, signal {:?})", end.0, end.1);
+        let how = match end {
+            (_, Some(signal)) => format!("the zygote was terminated by signal {signal}"),
+            (Some(code), None) => format!("the zygote exited with status {code}"),
+            (None, None) => "the zygote exited".to_owned(),
+        };
         match self.zygotes.ended(pid, &how, &self.filters)? {
             Some(events) => self.tell_all(events),
             None => {

@@ -355,7 +355,7 @@ fn start_ferry(channel: OwnedFd) -> Result<OwnedFd, Fault> {
                 patient: true,
                 holds: ferry::Holds::default(),
             });
-            tell(&format!("the relay process exited: {ended:?}"));
+            tell(&format!("the relay process exited: {ended}"));
             exit_now(0)
         }
     }

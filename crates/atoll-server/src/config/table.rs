@@ -187,7 +187,7 @@ settings! {
     "cors_origins", List, "Web origins allowed to call the API from a browser", |s| s.cors_origins, put_list, show_list;
     "insecure_no_auth", Flag, "Accept requests without a key; requires a loopback listen address", |s| s.insecure_no_auth, put_flag, show;
     "max_body_bytes", Number, "Maximum size of a buffered request body; streamed uploads are limited by the sandbox", |s| s.max_body_bytes, put, show_tight;
-    "max_input_bytes", Number, "Maximum total size of the input files of one request; they are stored in the data directory until the sandbox has them", |s| s.max_input_bytes, put, show_tight;
+    "max_input_bytes", Number, "Maximum total size of the input files of one request; they are stored in the data directory until the sandbox has received them", |s| s.max_input_bytes, put, show_tight;
     "max_connections", Number, "Maximum number of open API connections", |s| s.max_connections, put, show;
     "header_timeout", Number, "Deadline for receiving the request headers", |s| s.header_timeout, put, show_tight;
     "read_timeout", Number, "Deadline for receiving a buffered request body, and the maximum pause between two chunks of a streamed one", |s| s.read_timeout, put, show_tight;
@@ -216,7 +216,7 @@ settings! {
     "approval.mode", Text, "What to do with code that requires approval: wait for a decision, or refuse it at once [wait|refuse]", |s| s.approval.mode, put, show;
     "approval.expiry", Number, "Time after which an undecided approval request expires; its code does not run", |s| s.approval.expiry, put, show_tight;
     "approval.max_pending", Number, "Maximum number of pending approval requests per tenant", |s| s.approval.max_pending, put, show;
-    "approval.webhook_url", Optional, "URL that receives approval requests and decisions as signed POST requests over http or https; only its host is ever shown", |s| s.approval.webhook_url, put_optional, show_option;
+    "approval.webhook_url", Optional, "URL that receives approval requests and decisions as signed POST requests over http or https; Atoll shows only its host", |s| s.approval.webhook_url, put_optional, show_option;
     "approval.webhook_secret_file", Optional, "File with the secret that signs webhook requests", |s| s.approval.webhook_secret_file, put_path, show_path;
     "log.format", Text, "Format of the log on stderr [text|json]", |s| s.log.format, put, show;
     "log.level", Text, "Log level [error|warn|info|debug]", |s| s.log.level, put, show;

@@ -67,7 +67,10 @@ fn check(inside: &Map<String, Value>, host: &str, required: &BTreeSet<Layer>) ->
         None => Ok(()),
         Some(layer) => Err(TierError::NoWall {
             layer: layer.to_owned(),
-            message: format!("the required layer `{layer}` is not active inside the sandbox: {inside:?}"),
+            message: format!(
+                "required layer `{layer}` is not active inside the sandbox, which reports {}",
+                json!(inside)
+            ),
             fix: "install another release of runsc, or use tier `jail`".to_owned(),
         }),
     }

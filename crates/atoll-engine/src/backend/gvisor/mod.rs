@@ -103,7 +103,7 @@ impl GvisorBackend {
 
     async fn make_one(&self, made: Made) -> Result<Fresh, TierError> {
         if made.watched {
-            return Err(unwatched());
+            return Err(TierError::no_dry_run(Tier::Gvisor));
         }
         match self.state().await {
             State::There(waiting) if self.fits_into(&made.limits) => self
@@ -281,14 +281,6 @@ fn binary(program: &Path) -> Result<String, TierError> {
     use std::os::unix::fs::MetadataExt;
     let meta = fs_err::metadata(program).map_err(TierError::Start)?;
     Ok(format!("{} {} {}", meta.len(), meta.mtime(), meta.mtime_nsec()))
-}
-
-fn unwatched() -> TierError {
-    TierError::NoWall {
-        layer: "watch".to_owned(),
-        message: "dry runs are not supported in this tier: system calls inside gVisor cannot be monitored".to_owned(),
-        fix: "use tier `jail` or `container` for dry runs".to_owned(),
-    }
 }
 
 impl Backend for GvisorBackend {

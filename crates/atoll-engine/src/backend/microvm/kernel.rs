@@ -27,7 +27,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Kernel, TierError> {
     found.sort_by_key(|kernel| numbers(&kernel.release));
     found.pop().ok_or_else(|| TierError::NoWall {
         layer: "guest kernel".to_owned(),
-        message: format!("no boot/vmlinuz-* with matching lib/modules found in {}", root.display()),
+        message: format!("no guest kernel found: {} has no boot/vmlinuz-* with matching lib/modules", root.display()),
         fix: "apt-get install linux-image-cloud-amd64; or `apt-get download` it, unpack it with `dpkg-deb --extract`, and set \
               ATOLL_MICROVM_KERNEL to that directory"
             .to_owned(),
@@ -84,7 +84,7 @@ impl Drivers {
         }
         let file = self.files.get(name).ok_or_else(|| TierError::NoWall {
             layer: "guest kernel".to_owned(),
-            message: format!("kernel {release} does not have the driver {name}"),
+            message: format!("guest kernel {release} does not have the driver {name}"),
             fix: "use the kernel from the distribution's cloud image package (linux-image-cloud-amd64)".to_owned(),
         })?;
         let driver = unpacked(file)?;

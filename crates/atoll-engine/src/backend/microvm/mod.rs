@@ -139,12 +139,7 @@ impl MicrovmBackend {
 
     async fn make_one(&self, made: Made) -> Result<Fresh, TierError> {
         if made.watched {
-            return Err(TierError::NoWall {
-                layer: "dry run".to_owned(),
-                message: "dry runs are not supported in this tier: the host cannot monitor system calls in a guest"
-                    .to_owned(),
-                fix: "use tier `jail` for dry runs".to_owned(),
-            });
+            return Err(TierError::no_dry_run(Tier::Microvm));
         }
         let size = size_for(made.limits.memory.get());
         let cell = self.cell(size);

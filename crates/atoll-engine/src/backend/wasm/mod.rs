@@ -46,11 +46,7 @@ impl WasmBackend {
 
     async fn make_one(&self, made: Made) -> Result<Fresh, TierError> {
         if made.watched {
-            return Err(no_wall(
-                "watch",
-                "dry runs are not supported in this tier: they monitor system calls, and wasm code makes none",
-                "use tier `jail` for dry runs",
-            ));
+            return Err(TierError::no_dry_run(Tier::Wasm));
         }
         let id = SandboxId::from_random(crate::random_bytes());
         let dir = self.dirs.make(&id).map_err(in_making)?;

@@ -154,7 +154,7 @@ async fn words_of(child: &mut Child) -> String {
     }
     let words = String::from_utf8_lossy(&words).trim().to_owned();
     match words.is_empty() {
-        true => "its process exited".to_owned(),
+        true => "the sandbox process exited during startup".to_owned(),
         false => words,
     }
 }

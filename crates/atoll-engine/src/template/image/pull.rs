@@ -15,7 +15,7 @@ pub enum PullError {
     Registry { what: String, reason: String },
     #[error("{what} is larger than its declared size or the size limit")]
     TooLarge { what: String },
-    #[error("stopped")]
+    #[error("the download was interrupted")]
     Stopped,
     #[error("cannot store the downloaded data")]
     Keep {

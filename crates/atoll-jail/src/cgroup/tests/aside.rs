@@ -80,7 +80,7 @@ fn a_group_that_cannot_be_used_says_why() {
     assert!(why(&delegated_group(both, "11\n12\n")).ends_with("contains processes other than Atoll's"));
     // A process of another pid namespace is shown as 0.
     assert!(why(&delegated_group(both, "0\n")).ends_with("contains processes other than Atoll's"));
-    assert!(why(&delegated_group(&both[1..], "11\n")).ends_with("lacks the controllers [Memory]"));
+    assert!(why(&delegated_group(&both[1..], "11\n")).ends_with("lacks these controllers: memory"));
     let foreign = delegated_group(both, "11\n");
     fs::remove_file(foreign.dir.join("0/cgroup.subtree_control")).unwrap();
     assert!(why(&foreign).ends_with("is not delegated to this user"));

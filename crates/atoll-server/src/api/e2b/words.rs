@@ -6,7 +6,7 @@ use atoll_core::Limits;
 use atoll_core::execution::{Execution, Hint};
 use atoll_core::quantity::show_bytes;
 
-const ASK: &str = "ask for more with ";
+const ASK: &str = "raise the limit with ";
 
 /// Below the traceback.
 pub(super) fn note(hint: &Hint) -> String {
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn fields_of_the_native_api_become_what_these_clients_have() {
-        let more = "process the data in smaller chunks, or ask for more with `limits.memory_bytes` or `profile` `data`";
+        let more =
+            "process the data in smaller chunks, or raise the limit with `limits.memory_bytes` or `profile` `data`";
         let said =
             "process the data in smaller chunks, or ask the operator for larger sandboxes (setting `e2b.profile`)";
         assert_eq!(instead(more), said);

@@ -215,7 +215,7 @@ impl<T: WithInputs> Reading<'_, T> {
             let together = show_bytes(together);
             let message = format!("the inputs of the tenant's running requests exceed {together} in total");
             return Err(ApiError::new(ErrorCode::AtCapacity, message)
-                .hint("send fewer requests at once")
+                .hint("send fewer concurrent requests")
                 .retry(5));
         }
         target.write_all(bytes).await.map_err(|error| no_room(&error))

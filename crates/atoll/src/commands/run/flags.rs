@@ -42,15 +42,15 @@ mod tests {
 
     #[test]
     fn fields_become_flags() {
-        let more = "ask for more with `limits.wall_ms` or `profile` `data`";
+        let more = "raise the limit with `limits.wall_ms` or `profile` `data`";
         assert_eq!(
             said("timeout: 1 s", more),
-            "ask for more with `--timeout` or `--profile data`"
+            "raise the limit with `--timeout` or `--profile data`"
         );
-        let more = "ask for more with `limits.processes` or `profile` `data`";
-        assert_eq!(said("processes: 5", more), "ask for more with `--profile data`");
-        let more = "ask for more with `limits.cpu_time_ms`";
-        assert_eq!(said("cpu_limit: 30 s", more), "ask for more with `--cpu-time`");
+        let more = "raise the limit with `limits.processes` or `profile` `data`";
+        assert_eq!(said("processes: 5", more), "raise the limit with `--profile data`");
+        let more = "raise the limit with `limits.cpu_time_ms`";
+        assert_eq!(said("cpu_limit: 30 s", more), "raise the limit with `--cpu-time`");
         assert_eq!(said("net: none", "pass it in `inputs`"), "pass it with `--in`");
         assert_eq!(said("new: 1", "`limits.new`"), "`limits.new`");
     }

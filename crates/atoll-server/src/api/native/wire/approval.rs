@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// An approval request: what is to run, which key requested it, and the decision.
+/// An approval request, with the code, the requesting key and the decision.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalView {
     #[schema(example = "apr_aaaaaaaaaaaaaaaaaaaaaaaaaa")]

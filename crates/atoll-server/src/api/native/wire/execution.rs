@@ -48,7 +48,7 @@ pub struct ExecutionAnswer {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionTierChoice {
-    /// Requested tier; `null` if the request named none
+    /// Requested tier; `null` if the request did not specify one
     #[schema(example = "auto")]
     pub asked: Option<String>,
     pub reason: String,
@@ -56,7 +56,7 @@ pub struct ExecutionTierChoice {
     pub moved_from: Option<String>,
 }
 
-/// Effects that a dry run would have had, as observed by the kernel.
+/// Effects of the code that were observed during a dry run.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionDryRun {
@@ -170,7 +170,7 @@ pub struct ExecutionFile {
     pub size: u64,
     pub sha256: String,
     pub media_type: String,
-    /// Path where the command line saved the file; always `null` over HTTP
+    /// Path where `atoll run` saved the file; always `null` over HTTP
     pub saved: Option<String>,
     /// Content in base64, if requested and not too large for the response
     #[schema(format = Byte)]

@@ -77,7 +77,7 @@ pub struct KeyList {
 pub struct CreatedKey {
     #[serde(flatten)]
     pub record: Key,
-    /// The secret itself
+    /// The API key; send it in the header `X-API-KEY`
     #[schema(pattern = "^e2b_[0-9a-f]{40}$")]
     pub key: String,
 }

@@ -42,7 +42,7 @@ pub struct SandboxAnswer {
     pub max_executions: Option<u64>,
     /// `null` if the sandbox has ended
     pub limits: Option<LimitsAnswer>,
-    /// Policy applied to its code; `null` if the sandbox has ended
+    /// Policy that applies to the sandbox's code; `null` if the sandbox has ended
     pub policy: Option<PolicyName>,
 }
 
