@@ -179,10 +179,12 @@ impl EmptyRoot {
         Ok(())
     }
 
-    /// Runs a shell script in the root, in a mount namespace of its own that ends with it.
+    /// Runs a shell script in the root, in a mount namespace of its own that ends with it. The root is changed by
+    /// `pivot_root`: the kernel refuses user namespaces to a process in a chroot.
     fn sh(&self, script: &str) -> Result<String> {
-        const ENTER: &str = "for name in proc sys dev; do mount --rbind /$name \"$1/$name\" || exit 1; done; \
-            mount -t tmpfs tmpfs \"$1/run\" && exec chroot \"$1\" /bin/sh -ec \"cd /; $2\"";
+        const ENTER: &str = "set -e; mount --rbind \"$1\" \"$1\"; cd \"$1\"; \
+            for name in proc sys dev; do mount --rbind /$name $name; done; mount -t tmpfs tmpfs run; \
+            pivot_root . mnt; cd /; umount -l /mnt; exec /bin/sh -ec \"$2\"";
         let mut shell = Command::new("unshare");
         shell.args(["--mount", "--propagation", "private", "sh", "-c", ENTER, "sh"]);
         shell.env("HOME", "/root").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
