@@ -19,6 +19,8 @@ pub(crate) struct Selection {
     filter: Option<String>,
     /// The filter replaces the profile's default filter.
     ignores_default: bool,
+    /// Tests that run at the same time; without it, one per CPU.
+    threads: Option<usize>,
 }
 
 impl Selection {
@@ -28,6 +30,7 @@ impl Selection {
             profile: if request.full { "full" } else { "default" },
             ignores_default: !filters.is_empty(),
             filter: (!filters.is_empty()).then(|| filters.join(" | ")),
+            threads: None,
         }
     }
 
@@ -36,6 +39,14 @@ impl Selection {
             profile,
             filter: None,
             ignores_default: false,
+            threads: None,
+        }
+    }
+
+    pub(crate) fn with_threads(self, threads: usize) -> Self {
+        Self {
+            threads: Some(threads),
+            ..self
         }
     }
 
@@ -92,6 +103,9 @@ pub(crate) fn run(project: &Project, selection: &Selection, require_all: bool) -
     let excluded: Vec<String> = skipped.iter().map(|skip| format!("({})", skip.need.tests)).collect();
     let filter = selection.without(&excluded);
     let mut run = selection.command(project, "run", filter.as_deref());
+    if let Some(threads) = selection.threads {
+        run.arg(format!("--test-threads={threads}"));
+    }
     check(run.args(["--no-tests", "pass"]))?;
     if let Some(text) = describe(&skipped) {
         println!("    {text}");

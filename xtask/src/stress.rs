@@ -21,6 +21,8 @@ use crate::suite;
 const WHOLE_ROUNDS: usize = 3;
 const NAMED_ROUNDS: usize = 20;
 const BUSY_LOOPS: usize = 2;
+/// More tests at a time than `cargo xtask test` runs on two CPUs: they disturb each other as well.
+const THREADS: usize = 6;
 
 /// One pass over the tests of a nextest profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,8 @@ fn run_round(project: &Project, record: &Record, round: Round) -> Result<()> {
                 }
             });
         }
-        let outcome = rust_tests::run(project, &Selection::profile(round.profile), false);
+        let selection = Selection::profile(round.profile).with_threads(THREADS);
+        let outcome = rust_tests::run(project, &selection, false);
         stop.store(true, Ordering::Relaxed);
         outcome
     });
