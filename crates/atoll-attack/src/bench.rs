@@ -112,7 +112,7 @@ pub async fn say(sandbox: &mut Sandbox, code: &str) -> Result<String, AttackErro
     match execution.outcome {
         atoll_core::Outcome::Ok => Ok(shown(&execution)),
         other => Err(AttackError::Words(format!(
-            "probe code ended with outcome {other:?}: {:?}",
+            "probe code ended with outcome `{other}`, expected `ok`; error {:?}",
             execution.error
         ))),
     }
@@ -136,7 +136,7 @@ pub fn with_args(args: &Map<String, Value>, code: &str) -> String {
 pub fn facts_of(execution: &Execution) -> Result<Facts, AttackError> {
     Facts::read(&execution.stdout).map_err(|what| {
         AttackError::Words(format!(
-            "{what}; outcome {:?}, error {:?}, stderr {:?}",
+            "{what}; outcome `{}`, error {:?}, stderr {:?}",
             execution.outcome, execution.error, execution.stderr
         ))
     })

@@ -389,8 +389,8 @@ pub const ELSEWHERE: &[Elsewhere] = &[
     ),
     guest(
         "P04",
-        "without Landlock the signals are sent, but the kernel drops those for which PID 1 has no handler, and it \
-         keeps serving",
+        "without Landlock the signals are sent, but the kernel drops those for which PID 1 has no handler, and PID 1 \
+         keeps running",
         answers(&[e("signal *", &["ok"])]),
     ),
     guest(

@@ -94,7 +94,10 @@ async fn killed_at_deadline(engine: &Engine) -> Result<(Sandbox, Execution), Att
         last = Some(ran.outcome);
         own.end().await?;
     }
-    Err(AttackError::Words(format!("the child never started: {last:?}")))
+    Err(AttackError::Words(format!(
+        "the child process did not start; outcome of the last execution: `{}`",
+        last.map_or("none", Outcome::as_str)
+    )))
 }
 
 async fn nothing_left(seen: &[Process], limit: Duration, shown: &mut Shown) {
@@ -166,7 +169,7 @@ cases! {
     } |bench, lab, shown| {
         let engine = bench.engine(&[]).await?;
         let (mut own, ran) = killed_at_deadline(&engine).await?;
-        shown.works(ran.outcome == Outcome::Timeout, format!("outcome: {:?}, expected Timeout", ran.outcome));
+        shown.works(ran.outcome == Outcome::Timeout, format!("outcome: `{}`, expected `timeout`", ran.outcome));
         let seen = in_sandboxes(engine.jailer_pid());
         shown.works(seen.len() >= 2, "the child was running");
         shown.works(say(&mut own, "6*7").await? == "42", "the same sandbox works afterwards");

@@ -34,7 +34,7 @@ pub const DIFFERENT: &[(&str, When, Part, &str)] = &[
         "Z05",
         When::Rootless,
         Part::Claim,
-        "needs the large template; randomness does not depend on the mode",
+        "needs the template `python-data`; random numbers do not depend on whether Atoll runs as root",
     ),
     (
         "Z17",

@@ -236,7 +236,7 @@ fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wr
     *beats += 1;
     *slowest = (*slowest).max(took);
     if shown(&answer) != "42" {
-        *wrong = Some(format!("{:?} {:?}", answer.outcome, answer.error));
+        *wrong = Some(format!("outcome `{}`, error {:?}", answer.outcome, answer.error));
     }
 }
 
@@ -308,11 +308,13 @@ impl Load {
         let to_its_end = |facts: &Facts| expect.is_empty() && facts.missing(self.control.breach).is_empty();
         if facts.as_ref().is_some_and(to_its_end) {
             shown.breach(format!(
-                "the load ran to completion with outcome {outcome:?}, expected its limit to stop it"
+                "the load ran to completion with outcome `{outcome}`, expected its limit to stop it"
             ));
         } else if !ends.contains(&outcome) {
+            let expected: Vec<&str> = ends.iter().map(|end| end.as_str()).collect();
             shown.doubt(format!(
-                "outcome {outcome:?}, expected one of {ends:?}; error {:?}",
+                "outcome `{outcome}`, expected one of: {}; error {:?}",
+                expected.join(", "),
                 ran.execution.error
             ));
         }
@@ -324,7 +326,7 @@ impl Load {
             None if outcome == Outcome::Ok => shown.doubt("the probe reported no results"),
             None => {}
         }
-        shown.saw(format!("outcome: {outcome:?}"));
+        shown.saw(format!("outcome: `{outcome}`"));
         self.judge_neighbour(ran, shown);
     }
 

@@ -138,7 +138,7 @@ cases! {
         shown.works(say(&mut a, "6*7").await? == "42", "the sandbox works before the kill");
         let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(20)";
         let killed = python(&mut a, code).await?;
-        shown.control(killed.outcome == Outcome::Killed, format!("outcome of the execution in the same sandbox: {:?}, expected Killed", killed.outcome));
+        shown.control(killed.outcome == Outcome::Killed, format!("outcome of the execution in the same sandbox: `{}`, expected `killed`", killed.outcome));
         let kept = python(&mut b, "x + 1").await?;
         shown.holds(crate::bench::shown(&kept) == "42", "the neighbour keeps its state");
         shown.works(say(&mut a, "6*7").await? == "42", "the sandbox opens a new context");

@@ -46,9 +46,9 @@ pub struct NodeConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    #[error("this node is at capacity: {0} sandboxes are running")]
+    #[error("the limit of {0} live sandboxes is reached")]
     Full(usize),
-    #[error("the node is shutting down")]
+    #[error("Atoll is shutting down")]
     Stopping,
     #[error(transparent)]
     Template(#[from] TemplateError),

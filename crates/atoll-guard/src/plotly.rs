@@ -13,7 +13,7 @@ pub(crate) fn check(json: &str) -> Result<(), Refused> {
             key = text;
         } else if is_remote(text) && key != KNOWN {
             let address: String = text.chars().take(200).collect();
-            return Err(Refused::because(format!("references an address: {address}")));
+            return Err(Refused::because(format!("contains a URL: {address}")));
         }
     }
     Ok(())

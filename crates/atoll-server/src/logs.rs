@@ -87,5 +87,9 @@ fn filter(level: LogLevel) -> Targets {
 fn note_panic(info: &PanicHookInfo<'_>) {
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let said = info.payload().downcast_ref::<&'static str>().copied();
-    tracing::error!(place, said = said.unwrap_or("formatted message, not shown"), "panic");
+    tracing::error!(
+        place,
+        said = said.unwrap_or("not shown: may contain request data"),
+        "panic"
+    );
 }

@@ -55,7 +55,7 @@ pub enum BadLine {
     Spelling,
     #[error("the hash does not match the content")]
     Hash,
-    #[error("the private part does not match its commitment")]
+    #[error("the field `private` does not match its digest in the record")]
     Private,
 }
 

@@ -67,10 +67,10 @@ pub fn verify(dir: &Path, key: &PublicKey, expect: Option<Place>) -> Result<Repo
 fn missing(what: Missing) -> &'static str {
     match what {
         Missing::Head => {
-            "the file `head` was missing or unreadable at this start; an earlier truncation of the log cannot be ruled out"
+            "the file `head` was missing or unreadable when Atoll wrote this record; the log may have been truncated before"
         }
         Missing::Records => {
-            "at this start the log had a key or an index but no records: they were removed, or the first start was interrupted"
+            "the log had a key or an index but no records when Atoll wrote this one: they were removed, or the first start was interrupted"
         }
     }
 }
@@ -281,7 +281,7 @@ impl<'a> Check<'a> {
             Body::Truncated(place) => self.problem(
                 Some(line.record.seq),
                 format!(
-                    "the log previously reached record {} (hash {}), which was missing at this start",
+                    "the log previously reached record {} (hash {}), which was missing when Atoll wrote this record",
                     place.seq, place.hash
                 ),
             ),
@@ -353,7 +353,7 @@ impl<'a> Check<'a> {
                     (self.segment, self.line) = (segment, line);
                     self.problem(
                         Some(seq),
-                        "the private part is missing, and no redaction record accounts for it",
+                        "the field `private` is missing, and no redaction record accounts for it",
                     );
                 }
             }

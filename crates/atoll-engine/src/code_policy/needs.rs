@@ -107,12 +107,18 @@ mod tests {
         );
         assert_eq!(more("import os\nos.getpid()"), "the code imports os");
         assert_eq!(more("from . import x"), "the code uses a relative import");
-        assert_eq!(more("!ls"), "the code contains a shell command or a magic");
+        assert_eq!(
+            more("!ls"),
+            "the code contains a shell command or an IPython magic command"
+        );
         assert_eq!(
             more("%matplotlib inline\n1"),
-            "the code contains a shell command or a magic"
+            "the code contains a shell command or an IPython magic command"
         );
-        assert_eq!(more("%%bash\nls"), "the code contains a shell command or a magic");
+        assert_eq!(
+            more("%%bash\nls"),
+            "the code contains a shell command or an IPython magic command"
+        );
         assert_eq!(more("__import__('os').getpid()"), "the code uses __import__");
         assert_eq!(more("exec('import os')"), "the code uses exec");
         assert_eq!(more("def f(:"), "the code cannot be parsed");

@@ -48,7 +48,7 @@ pub enum TemplateError {
         #[source]
         source: ManifestError,
     },
-    #[error("cannot prepare the interpreter files for template `{name}`")]
+    #[error("cannot prepare the interpreter support files for template `{name}`")]
     Kernel {
         name: String,
         #[source]

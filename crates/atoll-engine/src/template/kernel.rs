@@ -31,22 +31,22 @@ pub(crate) const NODE_KERNEL: &str = "/opt/atoll/kernel/atoll_node/kernel.cjs";
 
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
-    #[error("cannot write the kernel files")]
+    #[error("cannot write the interpreter support files")]
     Write {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot lock the kernel directory")]
+    #[error("cannot lock the directory of the interpreter support files")]
     Lock {
         #[source]
         source: rustix::io::Errno,
     },
-    #[error("cannot compile the kernel to bytecode")]
+    #[error("cannot compile the interpreter support files to bytecode")]
     Compile {
         #[source]
         source: ToolError,
     },
-    #[error("cannot finalize the kernel directory")]
+    #[error("cannot finalize the directory of the interpreter support files")]
     Finish {
         #[source]
         source: TreeError,

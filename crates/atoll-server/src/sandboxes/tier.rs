@@ -34,7 +34,7 @@ fn needs_of(wish: &Wish) -> Needs {
         (_, Some(why)) => Needs::More(why.to_owned()),
         (Some((code, language)), None) if wish.tier == Some(Tier::Auto) => needs(code, *language),
         (Some(_), None) => Needs::Plain,
-        (None, None) => Needs::More("a persistent sandbox may run any code".to_owned()),
+        (None, None) => Needs::More("the code that a persistent sandbox will run is not known in advance".to_owned()),
     }
 }
 

@@ -153,7 +153,7 @@ fn other_row(other: &OtherBuild) -> String {
     let used = match other.in_use {
         Some(true) => "in use",
         Some(false) => "unused",
-        None => "usage unknown (built by an older Atoll version); remove it with `atoll template rm`",
+        None => "may be in use (built by an older Atoll version); remove it with `atoll template rm`",
     };
     format!(
         "{:<16} {:<10} {}: Python {}, {size}, {used}\n",

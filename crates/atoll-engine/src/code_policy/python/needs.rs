@@ -40,7 +40,7 @@ pub(in crate::code_policy) fn needs(source: &str) -> Needs {
 }
 
 fn magic() -> Needs {
-    Needs::More("the code contains a shell command or a magic".to_owned())
+    Needs::More("the code contains a shell command or an IPython magic command".to_owned())
 }
 
 /// Keeps the first thing that is more than plain.
