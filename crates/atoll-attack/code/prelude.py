@@ -52,7 +52,7 @@ def read_one(path):
         return word(e.errno)
 
 
-def in_child(action, seconds=30):
+def in_child(action, seconds=60):
     """Runs `action` in a fork: its word, or how the fork ended (`SIGSYS`, `exit 3`)."""
     r, w = os.pipe()
     pid = os.fork()

@@ -70,7 +70,7 @@ pub async fn sandbox(engine: &Engine) -> Result<Sandbox, AttackError> {
 }
 
 /// The same limits, with time to spare.
-pub(crate) fn patient(limits: Limits) -> Limits {
+pub fn patient(limits: Limits) -> Limits {
     Limits {
         wall: WallMillis::known(300_000),
         cpu_time: CpuTimeMillis::known(300_000),
@@ -104,6 +104,15 @@ pub async fn python(sandbox: &mut Sandbox, code: &str) -> Result<Execution, Atta
 pub async fn execute(sandbox: &mut Sandbox, language: Language, code: &str) -> Result<Execution, AttackError> {
     let mut sink = |_: Output<'_>| {};
     Ok(sandbox.run(language, code, Arc::new(Notify::new()), &mut sink).await?)
+}
+
+/// Runs Python with limits of time and output of its own, so that the sandbox's other executions have time to spare.
+pub async fn python_within(sandbox: &mut Sandbox, limits: Limits, code: &str) -> Result<Execution, AttackError> {
+    let mut sink = |_: Output<'_>| {};
+    let interrupt = Arc::new(Notify::new());
+    Ok(sandbox
+        .run_within(limits, Language::Python, code, interrupt, &mut sink)
+        .await?)
 }
 
 /// Runs code that must end well, and gives what its last line showed.

@@ -13,7 +13,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// A file of the shared tree that probes try to change.
 const TREE_FILE: &str = "/usr/bin/env";
@@ -198,6 +198,20 @@ fn mask(text: &str) -> String {
     text.bytes().map(|byte| format!("{:02x}", byte ^ 0x5A)).collect()
 }
 
+/// The time of day less the time since the boot, in seconds. A pause of this process between the two readings would look like a
+/// change of the clock: then both are read again.
+fn wall_minus_boot() -> std::io::Result<i64> {
+    loop {
+        let (began, wall) = (Instant::now(), SystemTime::now());
+        let uptime = std::fs::read_to_string("/proc/uptime")?;
+        if began.elapsed() < Duration::from_secs(1) {
+            let uptime: i64 = uptime.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0);
+            let wall = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            return Ok(wall.as_secs().cast_signed() - uptime);
+        }
+    }
+}
+
 /// What no sandbox may change about the machine.
 #[derive(Debug)]
 struct Machine {
@@ -210,11 +224,6 @@ struct Machine {
 impl Machine {
     fn take() -> Result<Self, AttackError> {
         let read = |path: &str| std::fs::read_to_string(path).map_err(AttackError::io(format!("read {path}")));
-        let since_epoch = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        let uptime = read("/proc/uptime")?;
-        let uptime: i64 = uptime.split('.').next().and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
             host_name: read("/proc/sys/kernel/hostname")?,
             mounts: read("/proc/self/mountinfo")?,
@@ -222,7 +231,7 @@ impl Machine {
                 .iter()
                 .map(|name| read(&format!("/proc/sys/{name}")))
                 .collect::<Result<_, _>>()?,
-            wall_minus_boot: since_epoch.as_secs().cast_signed() - uptime,
+            wall_minus_boot: wall_minus_boot().map_err(AttackError::io("read /proc/uptime"))?,
         })
     }
 

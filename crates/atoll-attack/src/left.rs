@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const CLAIM: &str = "A stopped engine leaves no process, cgroup or file behind";
 /// Waiting ends as soon as they are gone. A busy host may need long for it.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 /// Control groups lie at most this deep.
 const DEEPEST: usize = 6;

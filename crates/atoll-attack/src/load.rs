@@ -1,6 +1,6 @@
 //! Loads that meet their limit, while a neighbour in the same engine keeps answering. All are bounded by themselves.
 
-use crate::bench::{Bench, facts_of, patient, python, sandbox, sandbox_with, shown, with_args};
+use crate::bench::{Bench, facts_of, patient, python, python_within, sandbox, sandbox_with, shown, with_args};
 use crate::elsewhere::{Ground, LoadThere};
 use crate::error::AttackError;
 use crate::here::Here;
@@ -41,7 +41,7 @@ pub struct Roomier {
 
 /// The longest that a neighbour may wait for `x + 1` while loads run beside it on the same processors: this, or so many times
 /// what it waits without the load. A busy host or an emulated processor is slow either way.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 const SLOWDOWN: u32 = 10;
 /// How often the neighbour is asked. In an emulated guest each answer is a good part of a processor's time.
 const BEAT: Duration = Duration::from_millis(30);
@@ -167,7 +167,8 @@ where
 async fn behind_its_limit(engine: &Engine, load: &Load, ground: Ground) -> Result<Ran, AttackError> {
     let mut neighbour = sandbox(engine).await?;
     python(&mut neighbour, "x = 41").await?;
-    let mut own = sandbox_with(engine, load.bounds(ground)).await?;
+    // Only the load itself has little time.
+    let mut own = sandbox_with(engine, patient(load.limits)).await?;
     python(&mut own, "6*7").await?;
     let there = ground.load(load.id);
     let idle = if there.is_some_and(|there| there.is_measured) {
@@ -199,8 +200,8 @@ async fn answer_time(neighbour: &mut Sandbox) -> Result<Duration, AttackError> {
 /// Runs the load and asks the neighbour again and again until it has ended.
 async fn beside(own: &mut Sandbox, load: &Load, neighbour: &mut Sandbox, ground: Ground) -> Result<Ran, AttackError> {
     let pause = if ground == Ground::Guest { GUESTS_BEAT } else { BEAT };
-    let code = load.program(ground.load(load.id).is_some_and(|there| there.is_measured));
-    let run = python(own, &code);
+    let code = load.program(ground.load(load.id).is_some_and(|there| there.is_measured), true);
+    let run = python_within(own, load.bounds(ground), &code);
     tokio::pin!(run);
     let (mut beats, mut slowest, mut wrong) = (0, Duration::ZERO, None);
     loop {
@@ -242,15 +243,17 @@ fn hear(beat: (Execution, Duration), beats: &mut u32, slowest: &mut Duration, wr
 
 async fn with_room(engine: &Engine, load: &Load, ground: Ground) -> Result<Facts, AttackError> {
     let mut own = sandbox_with(engine, load.room(ground)).await?;
-    let execution = python(&mut own, &load.program(false)).await;
+    let execution = python(&mut own, &load.program(false, false)).await;
     own.end().await?;
     facts_of(&execution?)
 }
 
 impl Load {
-    /// The whole program. A load whose memory is measured holds nothing else.
-    fn program(&self, is_measured: bool) -> String {
-        let args = Map::from_iter([("measured".to_owned(), Value::Bool(is_measured))]);
+    /// The whole program. A load whose memory is measured holds nothing else. One that a deadline stops would go on for long
+    /// after it: a busy host may be late.
+    fn program(&self, is_measured: bool, is_bounded: bool) -> String {
+        let args = [("measured", is_measured), ("bounded", is_bounded)];
+        let args = Map::from_iter(args.map(|(name, is)| (name.to_owned(), Value::Bool(is))));
         with_args(&args, self.code)
     }
 

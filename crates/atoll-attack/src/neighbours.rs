@@ -136,7 +136,7 @@ cases! {
         let (engine, mut a, mut b) = bench.two(&[]).await?;
         say(&mut b, "x = 41").await?;
         shown.works(say(&mut a, "6*7").await? == "42", "the sandbox works before the kill");
-        let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(20)";
+        let code = "import os,time\nif os.fork()==0:\n    os.kill(-1,9)\n    os._exit(0)\ntime.sleep(600)";
         let killed = python(&mut a, code).await?;
         shown.control(killed.outcome == Outcome::Killed, format!("outcome of the execution in the same sandbox: `{}`, expected `killed`", killed.outcome));
         let kept = python(&mut b, "x + 1").await?;
@@ -274,7 +274,7 @@ cases! {
         control: "the next execution in the same sandbox sees them (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, b) = bench.two(&[]).await?;
-        say(&mut a, "import builtins,threading,time,json\nbuiltins.bin=lambda x: 77\nimport string; string.digits=None\nleft=1\nf=open('/tmp/f','w')\nthreading.Thread(target=time.sleep,args=(30,),daemon=True).start()").await?;
+        say(&mut a, "import builtins,threading,time,json\nbuiltins.bin=lambda x: 77\nimport string; string.digits=None\nleft=1\nf=open('/tmp/f','w')\nthreading.Thread(target=time.sleep,args=(600,),daemon=True).start()").await?;
         let own = say(&mut a, "(left, bin(1))").await?;
         shown.control(own == "(1, 77)", format!("the next execution in the same sandbox sees {own}, expected (1, 77)"));
         let mut c = sandbox(&engine).await?;

@@ -23,12 +23,13 @@ pub fn processes_of(host_id: u32) -> Vec<(i32, i32)> {
 }
 
 /// Processes whose command line holds a word.
-pub fn processes_with(word: &str) -> Vec<i32> {
+pub fn processes_with(word: &str) -> Vec<Process> {
     let holds = |pid: &i32| {
         std::fs::read(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| String::from_utf8_lossy(&line).split('\0').any(|part| part == word))
     };
-    pids().filter(holds).collect()
+    let found = pids().filter(holds).filter_map(Process::of);
+    found.map(|(process, _)| process).collect()
 }
 
 fn pids() -> impl Iterator<Item = i32> {

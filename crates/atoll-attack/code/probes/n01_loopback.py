@@ -4,7 +4,7 @@
 import socket
 def reached(family, kind, address):
     with socket.socket(family, kind) as s:
-        s.settimeout(20)
+        s.settimeout(60)
         def talk():
             try:
                 s.connect(address)

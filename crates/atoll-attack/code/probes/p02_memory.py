@@ -12,7 +12,7 @@ def peek(pid, number=310):
     return word(code) if result < 0 else ("secret" if number == 310 and into.raw == b"planted-secret" else "ok")
 pid = os.fork()
 if pid == 0:
-    time.sleep(20)
+    time.sleep(600)
     os._exit(0)
 facts["readv child"] = peek(pid)
 for other in [1, os.getppid() or 1, 2, 3, 4]:

@@ -15,7 +15,7 @@ facts["user namespace"] = in_child(nested)
 if not ARGS["outside"]:
     for tool in [["unshare", "-Ur", "true"], ["setpriv", "--reuid=0", "true"], ["bwrap", "--bind", "/", "/", "true"], ["su", "-c", "true"], ["newuidmap", "1", "0", "0", "1"]]:
         try:
-            facts["tool " + tool[0]] = "worked" if subprocess.run(tool, capture_output=True, timeout=30, stdin=subprocess.DEVNULL).returncode == 0 else "failed"
+            facts["tool " + tool[0]] = "worked" if subprocess.run(tool, capture_output=True, timeout=60, stdin=subprocess.DEVNULL).returncode == 0 else "failed"
         except FileNotFoundError:
             facts["tool " + tool[0]] = "absent"
         except PermissionError:

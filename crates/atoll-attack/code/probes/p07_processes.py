@@ -18,7 +18,7 @@ with open("/home/user/p07_module.py", "w") as f:
 import multiprocessing, p07_module
 for kind in ["fork", "spawn", "forkserver"]:
     with multiprocessing.get_context(kind).Pool(2) as pool:
-        done = pool.map_async(p07_module.double, [1, 2]).get(30)
+        done = pool.map_async(p07_module.double, [1, 2]).get(60)
     facts["multiprocessing " + kind] = "ok" if done == [2, 4] else "no"
 pid = os.posix_spawnp("true", ["true"], os.environ)
 facts["by path"] = "ok" if os.waitpid(pid, 0)[1] == 0 else "no"

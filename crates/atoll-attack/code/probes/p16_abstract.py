@@ -4,7 +4,7 @@
 import socket
 def connect(name):
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(20)
+        s.settimeout(60)
         return tried(s.connect, "\0" + name)
 facts["connect"] = connect(ARGS["abstract"])
 if not ARGS["outside"]:

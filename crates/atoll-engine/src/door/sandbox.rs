@@ -76,6 +76,23 @@ pub(crate) struct AboutSnapshot {
     pub(crate) life: Option<Box<SavedLife>>,
 }
 
+/// Code for the language's own context, and nothing else.
+fn plain(language: Language, code: &str, limits: Option<Limits>, interrupt: Arc<Notify>) -> Request<'_> {
+    Request {
+        id: ExecutionId::from_random(crate::random_bytes()),
+        context: Choice::Default(language),
+        code,
+        env: BTreeMap::new(),
+        secrets: Secrets::default(),
+        limits,
+        control: Control::of(interrupt),
+        room: Room::default(),
+        raw_results: false,
+        policy: None,
+        approved: false,
+    }
+}
+
 fn done<T>(_: &T) -> Closing {
     Closing::of(Ending::Ok)
 }
@@ -137,20 +154,19 @@ impl Sandbox {
         interrupt: Arc<Notify>,
         sink: Sink<'_>,
     ) -> Result<Execution, EngineError> {
-        let request = Request {
-            id: ExecutionId::from_random(crate::random_bytes()),
-            context: Choice::Default(language),
-            code,
-            env: BTreeMap::new(),
-            secrets: Secrets::default(),
-            limits: None,
-            control: Control::of(interrupt),
-            room: Room::default(),
-            raw_results: false,
-            policy: None,
-            approved: false,
-        };
-        self.execute(request, sink).await
+        self.execute(plain(language, code, None, interrupt), sink).await
+    }
+
+    /// The same with other limits of time and output than the sandbox's.
+    pub async fn run_within(
+        &self,
+        limits: Limits,
+        language: Language,
+        code: &str,
+        interrupt: Arc<Notify>,
+        sink: Sink<'_>,
+    ) -> Result<Execution, EngineError> {
+        self.execute(plain(language, code, Some(limits), interrupt), sink).await
     }
 
     /// Runs code in a context, which keeps its state. Executions of one context wait for each other; those of
