@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An interpreter that does not answer in this time is not one.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// An interpreter that does not answer in this time is not one. A busy host may be slow.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs with `-I`. Follows virtual environments and links to the interpreter below them.
 const SCRIPT: &str = r#"

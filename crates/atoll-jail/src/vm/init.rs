@@ -41,7 +41,7 @@ const PLACES: &[&str] = &[
     "run/input",
 ];
 /// A driver finds its disk at once; under emulation "at once" takes its time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Never returns in a guest: the kernel has no other first process.
 pub fn main() -> i32 {

@@ -14,8 +14,8 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 /// Emulated machines are slow, and busy hosts make them slower.
-const BOOT: Duration = Duration::from_secs(180);
-const ANSWER: Duration = Duration::from_secs(60);
+const BOOT: Duration = Duration::from_secs(300);
+const ANSWER: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub(super) struct Control(Mutex<UnixStream>);
