@@ -68,7 +68,7 @@ def calls_from(first):
         os._exit(0)
     os.close(w)
     said = b""
-    while select.select([r], [], [], 5)[0] and (piece := os.read(r, 65536)):
+    while select.select([r], [], [], 120)[0] and (piece := os.read(r, 65536)):
         said += piece
     os.kill(pid, 9)
     os.waitpid(pid, 0)

@@ -90,7 +90,7 @@ fn kill_after(mut command: Command, line: &str, before: &BTreeSet<String>) -> Re
     child.kill()?;
     let output = child.wait_with_output()?;
     let began = Instant::now();
-    while machine::processes() != *before && began.elapsed() < Duration::from_secs(60) {
+    while machine::processes() != *before && began.elapsed() < Duration::from_secs(120) {
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(output)

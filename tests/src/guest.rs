@@ -24,7 +24,7 @@ pub struct Order {
     pub name: String,
     pub who: Who,
     pub command: Vec<String>,
-    /// Killed when it has printed this line; the report comes when what it started has ended, or after a minute.
+    /// Killed when it has printed this line; the report comes when what it started has ended, or after two minutes.
     pub kill_after: Option<String>,
 }
 

@@ -5,6 +5,7 @@
 use anyhow::{Context, Result, bail};
 use atoll_core::execution::Execution;
 use atoll_core::form::Form;
+use atoll_core::quantity::{CpuTimeMillis, WallMillis};
 use atoll_core::{Language, Limits, Tier};
 use atoll_engine::template::{Progress, Template, TemplateStore};
 use atoll_engine::{
@@ -195,11 +196,18 @@ pub async fn stop(engine: Arc<Engine>) -> Result<()> {
     }
 }
 
-/// A sandbox with the small limits and nothing personal.
+/// The small limits with time to spare: for executions whose time is not what is tested.
+pub const PATIENT: Limits = Limits {
+    wall: WallMillis::known(300_000),
+    cpu_time: CpuTimeMillis::known(300_000),
+    ..Limits::SMALL
+};
+
+/// A sandbox with the small limits, time to spare and nothing personal.
 pub async fn sandbox(engine: &Engine) -> Result<Sandbox> {
     Ok(engine
         .create(SandboxSpec {
-            limits: Limits::default(),
+            limits: PATIENT,
             ..SandboxSpec::default()
         })
         .await?)
@@ -213,4 +221,16 @@ pub async fn python(sandbox: &mut Sandbox, code: &str) -> Result<Execution> {
 pub async fn execute(sandbox: &mut Sandbox, language: Language, code: &str) -> Result<Execution> {
     let mut sink = |_: Output<'_>| {};
     Ok(sandbox.run(language, code, Arc::new(Notify::new()), &mut sink).await?)
+}
+
+/// The same within limits of time and output of this execution.
+pub async fn execute_within(
+    sandbox: &mut Sandbox,
+    limits: Limits,
+    language: Language,
+    code: &str,
+) -> Result<Execution> {
+    let mut sink = |_: Output<'_>| {};
+    let interrupt = Arc::new(Notify::new());
+    Ok(sandbox.run_within(limits, language, code, interrupt, &mut sink).await?)
 }

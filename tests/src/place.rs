@@ -1,8 +1,10 @@
 //! One sandbox with an engine of its own: what most tests of contexts and limits need.
 
-use anyhow::{Context, Result};
+use crate::{PATIENT, execute_within};
+use anyhow::{Context, Result, bail};
 use atoll_core::execution::Execution;
-use atoll_core::{ExecutionId, Language, Limits};
+use atoll_core::quantity::WallMillis;
+use atoll_core::{ExecutionId, Language, Limits, Outcome};
 use atoll_engine::{
     Choice, Control, Engine, Input, Output, Request, Room, Sandbox, SandboxSpec, Secrets, Walls, Warmth,
 };
@@ -10,6 +12,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Notify;
+
+/// Deadlines for code that must have begun when it is stopped: on a busy host a short one comes too early.
+const DEADLINES: [WallMillis; 4] = [
+    WallMillis::known(1_000),
+    WallMillis::known(4_000),
+    WallMillis::known(16_000),
+    WallMillis::known(64_000),
+];
 
 #[derive(Debug)]
 pub struct Place {
@@ -85,6 +95,18 @@ impl Place {
             }
         };
         Ok(self.sandbox.run(language, code, interrupt, &mut sink).await?)
+    }
+
+    /// Runs code that ends at a deadline only: the first deadline by which it has printed `marker`. Each one must end it.
+    pub async fn timed_out(&mut self, language: Language, code: &str, marker: &str) -> Result<(WallMillis, Execution)> {
+        for wall in DEADLINES {
+            let limits = Limits { wall, ..PATIENT };
+            let ended = execute_within(&mut self.sandbox, limits, language, code).await?;
+            if ended.outcome != Outcome::Timeout || ended.stdout.contains(marker) {
+                return Ok((wall, ended));
+            }
+        }
+        bail!("{code}: `{marker}` was not printed before any deadline")
     }
 
     /// Ends the sandbox, then the engine, and waits until nothing is left.

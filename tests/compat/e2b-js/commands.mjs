@@ -44,7 +44,7 @@ test('standard input', () =>
   }))
 
 test('the time limit of a command', () =>
-  withSandbox(Sandbox, {}, ({ commands }) => assert.rejects(commands.run('sleep 60', { timeoutMs: 1_000 }), TimeoutError)))
+  withSandbox(Sandbox, {}, ({ commands }) => assert.rejects(commands.run('sleep 600', { timeoutMs: 1_000 }), TimeoutError)))
 
 test('a command of a sandbox that is killed ends with an error', async () => {
   const sandbox = await Sandbox.create()
@@ -61,7 +61,7 @@ test('a terminal', () =>
     const handle = await pty.create({ rows: 24, cols: 80, onData, envs: { NAME: 'value' } })
     await pty.resize(handle.pid, { rows: 30, cols: 99 })
     await pty.sendInput(handle.pid, Buffer.from('stty size; echo "<$NAME>"\n'))
-    await until('the answer of the terminal', 20_000, () => said.includes('30 99') && said.includes('<value>'))
+    await until('the answer of the terminal', 120_000, () => said.includes('30 99') && said.includes('<value>'))
     await handle.disconnect()
     const again = await pty.connect(handle.pid, { onData })
     await pty.sendInput(handle.pid, Buffer.from('exit 0\n'))

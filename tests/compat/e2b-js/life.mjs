@@ -15,7 +15,7 @@ test('the client without the interpreter', () =>
   }))
 
 test('info, list and deadlines', () =>
-  withSandbox(Sandbox, { timeoutMs: 60_000, metadata: { 'a b': 'c/d' } }, async (sandbox) => {
+  withSandbox(Sandbox, { timeoutMs: 300_000, metadata: { 'a b': 'c/d' } }, async (sandbox) => {
     const info = await sandbox.getInfo()
     assert.deepEqual([info.metadata, info.state], [{ 'a b': 'c/d' }, 'running'])
     await sandbox.setTimeout(600_000)
@@ -55,7 +55,7 @@ test('paused and resumed, memory intact', () =>
 test('the end', async () => {
   const sandbox = await Sandbox.create()
   await sandbox.setTimeout(0)
-  await until('the end', 20_000, async () => !(await sandbox.isRunning()))
+  await until('the end', 120_000, async () => !(await sandbox.isRunning()))
   assert.equal(await Sandbox.kill(sandbox.sandboxId), false)
   await assert.rejects(Sandbox.connect(sandbox.sandboxId), SandboxNotFoundError)
   await assert.rejects(Sandbox.getInfo(sandbox.sandboxId), SandboxNotFoundError)

@@ -41,7 +41,7 @@ test('an HTTP server', () =>
     assert.equal((await ask(host, '/')).status, 502, 'nobody listens yet')
     await sandbox.files.write('server.py', HTTP_SERVER)
     await sandbox.commands.run('python3 server.py', { background: true })
-    await until('the server inside', 20_000, async () => (await ask(host, '/')).status === 200)
+    await until('the server inside', 120_000, async () => (await ask(host, '/')).status === 200)
     const answer = await ask(host, '/a?b=c', { method: 'POST', body: 'hello' })
     assert.deepEqual(answer, { status: 201, text: '/a?b=c hello None' })
   }))
@@ -75,7 +75,7 @@ test('a WebSocket server', () =>
     await sandbox.files.write('socket.server.py', SOCKET_SERVER)
     let said = ''
     await sandbox.commands.run('python3 socket.server.py', { background: true, onStdout: (text) => { said += text } })
-    await until('the server inside', 20_000, () => said.includes('listening'))
+    await until('the server inside', 120_000, () => said.includes('listening'))
     const client = new WebSocket(process.env.E2B_API_URL.replace('http', 'ws'), { headers: { Host: sandbox.getHost(9000) } })
     await once(client, 'open')
     for (const word of ['one', 'two', 'three']) {

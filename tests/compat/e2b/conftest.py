@@ -30,7 +30,7 @@ def until_ready(url: str) -> None:
     deadline = time.monotonic() + 300
     while True:
         try:
-            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as answer:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=60) as answer:
                 if answer.status == 200:
                     return
         except OSError:
@@ -56,7 +56,7 @@ def serving(**more: str):
             yield {"E2B_API_KEY": key, "E2B_API_URL": url, "E2B_SANDBOX_URL": url, "NO_PROXY": "127.0.0.1,localhost"}
         finally:
             process.terminate()
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=120) == 0
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -72,6 +72,16 @@ def streams_are_closed():
     Python finds them in the middle of a call."""
     yield
     gc.collect()
+
+
+def events_until(handle, is_complete):
+    """What a watch has told, fetched until it is complete."""
+    deadline = time.monotonic() + 120
+    events = handle.get_new_events()
+    while not is_complete(events):
+        assert time.monotonic() < deadline, events
+        events += handle.get_new_events()
+    return events
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def ask(place, method, path, body=None, key=None):
         data=None if body is None else json.dumps(body).encode(),
         headers={"X-API-KEY": key or place["E2B_API_KEY"], "Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)
 
 
@@ -34,7 +34,7 @@ def asking(request, monkeypatch):
 
 
 def pending(place):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not (found := ask(place, "GET", "/v1/approvals?status=pending")["approvals"]):
         assert time.monotonic() < deadline, "no question waits"
         time.sleep(0.05)
@@ -51,14 +51,14 @@ def test_a_client_waits_for_the_answer(asking):
     with Sandbox.create() as sandbox, concurrent.futures.ThreadPoolExecutor() as pool:
         running = pool.submit(sandbox.run_code, ASKS)
         answer("approve", {"scope": "once"})
-        assert running.result(60).logs.stdout == ["ran\n"]
+        assert running.result(120).logs.stdout == ["ran\n"]
         running = pool.submit(sandbox.run_code, ASKS)
         answer("deny", {"reason": "not today"})
-        error = running.result(60).error
+        error = running.result(120).error
         assert error.name == "ApprovalDenied" and "not today" in error.traceback
         running = pool.submit(sandbox.commands.run, "kill -0 $$; echo ran")
         answer("approve", {"scope": "session"})
-        assert running.result(60).stdout == "ran\n"
+        assert running.result(120).stdout == "ran\n"
         assert sandbox.commands.run("kill -0 $$; echo again").stdout == "again\n"
 
 

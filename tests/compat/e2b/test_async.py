@@ -28,7 +28,7 @@ def test_changes_are_streamed():
             await s.files.make_dir("w")
             handle = await s.files.watch_dir("w", on_event=seen.put_nowait)
             await s.files.write("w/new.txt", "1")
-            assert (await asyncio.wait_for(seen.get(), 20)).name == "new.txt"
+            assert (await asyncio.wait_for(seen.get(), 120)).name == "new.txt"
             await handle.stop()
 
     run(all_of_it())

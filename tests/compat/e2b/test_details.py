@@ -7,6 +7,7 @@ import urllib.request
 import json
 
 import pytest
+from conftest import events_until
 from e2b import CommandExitException, FilesystemEventType, FileType, SandboxException, SandboxQuery, SandboxState, TimeoutException
 from e2b.sandbox.commands.command_handle import PtySize
 from e2b_code_interpreter import Sandbox
@@ -66,10 +67,10 @@ def test_indented_code_and_shell_lines(sandbox):
 def test_a_killed_sandbox_says_so_to_who_waits():
     s = Sandbox.create()
     started = threading.Event()
-    killer = threading.Thread(target=lambda: (started.wait(20), s.kill()))
+    killer = threading.Thread(target=lambda: (started.wait(120), s.kill()))
     killer.start()
     with pytest.raises(TimeoutException, match="killed|not found|end of life"):
-        s.run_code("print(1, flush=True)\nimport time; time.sleep(60)", on_stdout=lambda _: started.set())
+        s.run_code("print(1, flush=True)\nimport time; time.sleep(600)", on_stdout=lambda _: started.set())
     killer.join()
 
 
@@ -116,8 +117,8 @@ def test_a_new_directory_is_watched_too(sandbox):
     handle = sandbox.files.watch_dir("w", recursive=True)
     sandbox.files.make_dir("w/sub")
     sandbox.files.write("w/sub/x", "1")
-    events = [(e.name, e.type) for e in handle.get_new_events()]
-    assert ("sub/x", FilesystemEventType.WRITE) in events
+    written = ("sub/x", FilesystemEventType.WRITE)
+    events_until(handle, lambda events: written in [(e.name, e.type) for e in events])
     handle.stop()
     with pytest.raises(SandboxException):
         sandbox.files.watch_dir("w/sub/x")
@@ -172,7 +173,7 @@ def test_what_the_server_has_not_is_said_in_words(sandbox):
 
 
 def test_a_command_that_meets_a_limit_says_which(sandbox):
-    sandbox.files.write("many.py", "import os, time\nwhile os.fork(): pass\nos.closerange(0, 3)\ntime.sleep(60)\n")
+    sandbox.files.write("many.py", "import os, time\nwhile os.fork(): pass\nos.closerange(0, 3)\ntime.sleep(600)\n")
     with pytest.raises(CommandExitException) as full:
         sandbox.commands.run("python many.py")
     assert "note: refused: another process or thread (processes: " in full.value.stderr

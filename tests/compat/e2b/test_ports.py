@@ -14,7 +14,7 @@ def test_a_server_inside_is_reached_by_its_name(sandbox, server):
     sandbox.commands.run("python3 -m http.server 8000 --directory www", background=True)
     host = sandbox.get_host(8000)
     request = urllib.request.Request(f"{server['url']}/i.txt", headers={"Host": host})
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while True:
         try:
             assert urllib.request.urlopen(request).read() == b"hello\n"
@@ -41,7 +41,7 @@ def test_after_an_upgrade_bytes_go_both_ways(sandbox, server):
     handle = sandbox.commands.run("python3 up.py", background=True)
     assert next(iter(handle))[0] == "listening\n"
     address = urllib.parse.urlsplit(server["url"])
-    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=120) as connection:
         ask = f"GET /x HTTP/1.1\r\nHost: {sandbox.get_host(9000)}\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n"
         connection.sendall(ask.encode())
         reader = connection.makefile("rb")

@@ -32,7 +32,7 @@ def serve(sandbox):
 def ask(server, sandbox, path="/", **headers):
     request = urllib.request.Request(server["url"] + path, headers={"Host": sandbox.get_host(8000), **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -74,7 +74,7 @@ def test_lists_know_the_names_of_e2b(sandbox, server):
 
 
 def test_a_request_wakes_a_sandbox_that_wants_it(server):
-    with Sandbox.create(timeout=60, lifecycle={"on_timeout": "pause", "auto_resume": True}) as s:
+    with Sandbox.create(timeout=600, lifecycle={"on_timeout": "pause", "auto_resume": True}) as s:
         serve(s)
         s.pause()
         assert not s.is_running(), "asking does not wake it"
@@ -92,15 +92,15 @@ def test_a_request_wakes_a_sandbox_that_wants_it(server):
 
 
 def test_a_sandbox_whose_time_was_over_stays_awake_after_connect(server):
-    with Sandbox.create(timeout=60, lifecycle={"on_timeout": "pause"}) as s:
+    with Sandbox.create(timeout=600, lifecycle={"on_timeout": "pause"}) as s:
         serve(s)
         for _ in range(5):
             s.set_timeout(0)
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 120
             while s.get_info().state != SandboxState.PAUSED:
                 assert time.monotonic() < deadline, "it is not paused when its time is over"
             assert ask(server, s)[0] == 502
-            s.connect(timeout=60)
+            s.connect(timeout=600)
             assert s.run_code("1 + 1").text == "2"
             assert s.get_info().state == SandboxState.RUNNING
 

@@ -22,12 +22,12 @@ class Place:
     def live(self) -> str:
         """The id of a sandbox that runs now."""
         if self.sandbox:
-            shown = requests.get(f"{self.url}/v1/sandboxes/{self.sandbox}", headers=self.headers, timeout=30).json()
+            shown = requests.get(f"{self.url}/v1/sandboxes/{self.sandbox}", headers=self.headers, timeout=120).json()
             if shown["state"] == "running":
                 return self.sandbox
-            requests.delete(f"{self.url}/v1/sandboxes/{self.sandbox}", headers=self.headers, timeout=30)
+            requests.delete(f"{self.url}/v1/sandboxes/{self.sandbox}", headers=self.headers, timeout=120)
         made = self.make()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while made.status_code == 429 and time.monotonic() < deadline:
             self.end_all()
             made = self.make()
@@ -36,13 +36,13 @@ class Place:
         return self.sandbox
 
     def make(self) -> requests.Response:
-        return requests.post(f"{self.url}/v1/sandboxes", json={}, headers=self.headers, timeout=120)
+        return requests.post(f"{self.url}/v1/sandboxes", json={}, headers=self.headers, timeout=240)
 
     def end_all(self) -> None:
         """What the requests of the tests have made."""
-        listed = requests.get(f"{self.url}/v1/sandboxes?state=running,paused", headers=self.headers, timeout=30).json()
+        listed = requests.get(f"{self.url}/v1/sandboxes?state=running,paused", headers=self.headers, timeout=120).json()
         for sandbox in listed["sandboxes"]:
-            requests.delete(f"{self.url}/v1/sandboxes/{sandbox['id']}", headers=self.headers, timeout=30)
+            requests.delete(f"{self.url}/v1/sandboxes/{sandbox['id']}", headers=self.headers, timeout=120)
 
 
 def started(process: subprocess.Popen) -> tuple[str, str]:
@@ -59,8 +59,8 @@ def started(process: subprocess.Popen) -> tuple[str, str]:
 
 def until_ready(url: str) -> None:
     """Before that, the server says that it is not, with a status of its own."""
-    deadline = time.monotonic() + 120
-    while requests.get(f"{url}/readyz", timeout=30).status_code != 200:
+    deadline = time.monotonic() + 300
+    while requests.get(f"{url}/readyz", timeout=120).status_code != 200:
         assert time.monotonic() < deadline, "the server does not become ready"
         time.sleep(0.1)
 
@@ -85,4 +85,4 @@ def place():
             yield Place(url, key)
         finally:
             process.terminate()
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=120) == 0

@@ -29,7 +29,7 @@ bounded = settings(
 
 
 def send(case, place):
-    answer = case.call(base_url=place.url, headers=place.headers, timeout=60)
+    answer = case.call(base_url=place.url, headers=place.headers, timeout=240)
     case.validate_response(answer, checks=CHECKS)
 
 

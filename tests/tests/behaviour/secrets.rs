@@ -144,7 +144,7 @@ async fn a_terminal_shows_after_a_moment_what_could_become_a_secret() -> Result<
         ..SandboxSpec::default()
     };
     let sandbox = engine.create(spec).await?;
-    let script = "stty -echo; printf hunter22; read; printf ' \"of\" '; printf 'hunter22.%s.' \"$1\"";
+    let script = "stty -echo; printf hunter22; read; printf ' \"of\" hunter22.%s.' \"$1\"";
     let argv = ["/bin/bash", "-c", script, "bash", VALUE].map(str::to_owned).to_vec();
     let spec = CommandSpec {
         argv,

@@ -3,19 +3,16 @@
 use crate::lab::{engine_without, shown};
 use crate::probe::cases;
 use anyhow::{Result, ensure};
+use atoll_attack::bench::{patient, sandbox_with};
 use atoll_core::quantity::{MIB, OutputBytes, WallMillis};
-use atoll_core::{Execution, Limits, Outcome};
-use atoll_engine::{Engine, SandboxSpec};
-use atoll_tests::python;
+use atoll_core::{Execution, Language, Limits, Outcome};
+use atoll_engine::Engine;
+use atoll_tests::{PATIENT, execute_within, python};
 
+/// In a sandbox that has time to spare before and after the code.
 async fn run_with(engine: &Engine, limits: Limits, code: &str) -> Result<Execution> {
-    let mut sandbox = engine
-        .create(SandboxSpec {
-            limits,
-            ..SandboxSpec::default()
-        })
-        .await?;
-    let execution = python(&mut sandbox, code).await?;
+    let mut sandbox = sandbox_with(engine, patient(limits)).await?;
+    let execution = execute_within(&mut sandbox, limits, Language::Python, code).await?;
     ensure!(
         shown(&python(&mut sandbox, "6*7").await?) == "42",
         "the twin is dead: the sandbox does not go on"
@@ -59,12 +56,12 @@ cases! { CASES:
         control: "with a higher limit the same flood comes back whole (50 MB)",
     } {
         let engine = engine_without(&[]).await?;
-        run_with(&engine, Limits::SMALL, "1").await?;
+        run_with(&engine, PATIENT, "1").await?;
         let before = peak_kib();
-        let cut = run_with(&engine, Limits::SMALL, FLOOD).await?;
+        let cut = run_with(&engine, PATIENT, FLOOD).await?;
         ensure!(cut.truncated.stdout && cut.truncated.stderr && cut.stdout.len() <= 2 << 20, "{:?} {}", cut.truncated, cut.stdout.len());
         ensure!(peak_kib() - before < 30_000, "grew by {} KiB", peak_kib() - before);
-        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(100 * MIB), ..Limits::SMALL }, FLOOD).await?;
+        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(100 * MIB), ..PATIENT }, FLOOD).await?;
         ensure!(whole.stdout.len() == 800 * 65536 && !whole.truncated.stdout, "the control did not breach: {}", whole.stdout.len());
         atoll_tests::stop(engine).await?;
     }
@@ -77,12 +74,12 @@ cases! { CASES:
         control: "with a higher limit every single byte comes back",
     } {
         let engine = engine_without(&[]).await?;
-        run_with(&engine, Limits::SMALL, "1").await?;
+        run_with(&engine, PATIENT, "1").await?;
         let before = peak_kib();
-        let cut = run_with(&engine, Limits::SMALL, DRIP).await?;
+        let cut = run_with(&engine, PATIENT, DRIP).await?;
         ensure!(cut.truncated.stdout && cut.stdout.len() <= 2 << 20 && cut.stdout.len() >= 1 << 20, "{:?} {}", cut.truncated, cut.stdout.len());
         ensure!(peak_kib() - before < 30_000, "grew by {} KiB", peak_kib() - before);
-        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(10 * MIB), ..Limits::SMALL }, DRIP).await?;
+        let whole = run_with(&engine, Limits { text_output: OutputBytes::known(10 * MIB), ..PATIENT }, DRIP).await?;
         ensure!(whole.stdout.len() == 1_200_000 && !whole.truncated.stdout, "the control did not breach: {}", whole.stdout.len());
         atoll_tests::stop(engine).await?;
     }
@@ -112,11 +109,11 @@ cases! { CASES:
     } {
         let engine = engine_without(&[]).await?;
         let page = "from IPython.display import display\ndisplay({'text/plain': 'x'*30_000_000}, raw=True)";
-        let cut = run_with(&engine, Limits::SMALL, page).await?;
+        let cut = run_with(&engine, PATIENT, page).await?;
         ensure!(cut.truncated.results && strict(&cut)?.len() < 12 << 20, "{:?}", cut.truncated);
-        let many = run_with(&engine, Limits { rich_output: OutputBytes::known(MIB), ..Limits::SMALL }, "from IPython.display import HTML, display\nfor _ in range(3000): display(HTML('y'*1000))").await?;
+        let many = run_with(&engine, Limits { rich_output: OutputBytes::known(MIB), ..PATIENT }, "from IPython.display import HTML, display\nfor _ in range(3000): display(HTML('y'*1000))").await?;
         ensure!(many.truncated.results && strict(&many)?.len() < 4 << 20, "{:?}", many.truncated);
-        let whole = run_with(&engine, Limits { rich_output: OutputBytes::known(50 * MIB), ..Limits::SMALL }, page).await?;
+        let whole = run_with(&engine, Limits { rich_output: OutputBytes::known(50 * MIB), ..PATIENT }, page).await?;
         ensure!(!whole.truncated.results && strict(&whole)?.len() > 30_000_000, "the control did not breach");
         atoll_tests::stop(engine).await?;
     }
@@ -129,9 +126,9 @@ cases! { CASES:
         control: "the same text read into a tree by this process takes more than 300 MB",
     } {
         let engine = engine_without(&[]).await?;
-        run_with(&engine, Limits::SMALL, "1").await?;
+        run_with(&engine, PATIENT, "1").await?;
         let before = peak_kib();
-        let tiny = run_with(&engine, Limits::SMALL, "from IPython.display import display\ndisplay({'application/json': [{'': 0}] * 1_300_000}, raw=True)").await?;
+        let tiny = run_with(&engine, PATIENT, "from IPython.display import display\ndisplay({'application/json': [{'': 0}] * 1_300_000}, raw=True)").await?;
         let length = tiny.results.first().map_or(0, |result| result.data["application/json"].json_length());
         ensure!(length == 1_300_000 * 7 + 1, "{length} bytes, {:?}", tiny.truncated);
         ensure!(peak_kib() - before < 60_000, "grew by {} KiB", peak_kib() - before);
@@ -150,7 +147,7 @@ cases! { CASES:
         control: "with a higher limit of the engine, a text whose sender dropped its own bounds comes back whole (40 MB)",
     } {
         let engine = engine_without(&[]).await?;
-        let limits = Limits { rich_output: OutputBytes::known(MIB), ..Limits::SMALL };
+        let limits = Limits { rich_output: OutputBytes::known(MIB), ..PATIENT };
         let brief = Limits { wall: WallMillis::known(2_000), ..limits };
         let endless = run_with(&engine, brief, "class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E()").await?;
         ensure!(endless.outcome == Outcome::Timeout && strict(&endless)?.len() < 8 << 20, "{:?}", endless.outcome);
@@ -170,7 +167,7 @@ cases! { CASES:
         ensure!(unbounded.truncated.results && strict(&unbounded)?.len() < 2 << 20, "{:?}", unbounded.outcome);
         let small = run_with(&engine, limits, "raise ValueError('small text')").await?;
         ensure!(small.error.is_some_and(|error| error.value == "small text"), "the twin is dead");
-        let roomy = Limits { rich_output: OutputBytes::known(50 * MIB), ..Limits::SMALL };
+        let roomy = Limits { rich_output: OutputBytes::known(50 * MIB), ..PATIENT };
         let whole = run_with(&engine, roomy, UNBOUNDED).await?;
         ensure!(strict(&whole)?.len() > 40_000_000, "the control did not breach: {} bytes", strict(&whole)?.len());
         atoll_tests::stop(engine).await?;
@@ -217,13 +214,13 @@ cases! { CASES:
             "x={}; x['x']=x\ndisplay({'application/json': x, 'text/plain': 'loop'}, raw=True)",
             "display({object(): 1, 'text/plain': 5, 'image/png': b'\\x00\\xff'}, raw=True)",
         ] {
-            let execution = run_with(&engine, Limits::SMALL, &format!("{show}{code}")).await?;
+            let execution = run_with(&engine, PATIENT, &format!("{show}{code}")).await?;
             ensure!(matches!(execution.outcome, Outcome::Ok | Outcome::Error), "{code}: {:?}", execution.outcome);
             strict(&execution)?;
         }
-        let plain = run_with(&engine, Limits::SMALL, &format!("{show}display({{'application/json': {{'a': [1, 2.5]}}, 'text/plain': 'x'}}, raw=True)")).await?;
+        let plain = run_with(&engine, PATIENT, &format!("{show}display({{'application/json': {{'a': [1, 2.5]}}, 'text/plain': 'x'}}, raw=True)")).await?;
         ensure!(strict(&plain)?.contains("{\"a\":[1,2.5]}"), "the twin is dead: {:?}", plain.results);
-        let raw = run_with(&engine, Limits::SMALL, RAW_VALUES).await?;
+        let raw = run_with(&engine, PATIENT, RAW_VALUES).await?;
         let refused: Vec<bool> = raw.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).is_err()).collect();
         ensure!(refused == [true, true, true, false], "the control did not breach: {refused:?} {:?}", raw.error);
         atoll_tests::stop(engine).await?;

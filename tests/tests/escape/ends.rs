@@ -82,7 +82,7 @@ cases! { CASES:
             killed.get_or_insert_with(|| kill(first));
         };
         let ran = sandbox
-            .run(Language::Python, "import time\nprint('running', flush=True)\ntime.sleep(30)", Arc::default(), &mut on_output)
+            .run(Language::Python, "import time\nprint('running', flush=True)\ntime.sleep(600)", Arc::default(), &mut on_output)
             .await;
         killed.context("no output")??;
         ensure!(ran.as_ref().map_or(true, |execution| execution.outcome != Outcome::Ok), "{ran:?}");

@@ -1,7 +1,7 @@
 //! What one sandbox could learn of another, or do to it, in the same engine: cases that are not shipped, because they measure
 //! time or need a template of their own. The shipped ones are in `atoll-attack`.
 
-use crate::lab::engine_without;
+use crate::lab::bench;
 use crate::probe::{cases, shipped};
 use anyhow::{Result, ensure};
 use atoll_attack::bench::say;
@@ -10,12 +10,7 @@ use atoll_engine::{Engine, Sandbox, Wall, Warmth};
 use std::sync::Arc;
 
 async fn two(walls: &[Wall]) -> Result<(Arc<Engine>, Sandbox, Sandbox)> {
-    let engine = engine_without(walls).await?;
-    let (a, b) = (
-        atoll_tests::sandbox(&engine).await?,
-        atoll_tests::sandbox(&engine).await?,
-    );
-    Ok((engine, a, b))
+    Ok(bench()?.two(walls).await?)
 }
 
 async fn end(engine: Arc<Engine>, a: Sandbox, b: Sandbox) -> Result<()> {
@@ -31,11 +26,11 @@ import numpy as np
  next(tempfile._get_candidate_names()), secrets.token_hex(8), ssl.RAND_bytes(8).hex(), os.urandom(8).hex()]
 ";
 
-/// Locks library files. The same test of another user may hold them for a moment.
+/// Locks library files. The same test of other users may hold them for as long as it runs.
 const LOCK: &str = "
 import fcntl, glob, time
 free = glob.glob('/opt/atoll/python/lib/python3*/*.py')[:300] + glob.glob('/usr/lib/x86_64-linux-gnu/*.so*')[:300]
-held, end = [], time.monotonic() + 40
+held, end = [], time.monotonic() + 240
 def lock(path):
     f = open(path, 'rb')
     try:

@@ -3,10 +3,11 @@
 use crate::lab::{engine_without, shown};
 use crate::probe::cases;
 use anyhow::{Result, ensure};
-use atoll_core::{Execution, Outcome};
+use atoll_core::quantity::WallMillis;
+use atoll_core::{Execution, Language, Limits, Outcome};
 use atoll_engine::{Engine, Sandbox};
 use atoll_tests::process::eventually;
-use atoll_tests::python;
+use atoll_tests::{PATIENT, execute, execute_within, python};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -56,9 +57,9 @@ fn resident_kib() -> u64 {
 }
 
 /// Unwinding a recursion that filled all memory can take long.
-const BRIEF: atoll_core::Limits = atoll_core::Limits {
-    wall: atoll_core::quantity::WallMillis::known(8_000),
-    ..atoll_core::Limits::SMALL
+const BRIEF: Limits = Limits {
+    wall: WallMillis::known(8_000),
+    ..PATIENT
 };
 
 cases! { CASES:
@@ -85,11 +86,10 @@ cases! { CASES:
         twin: "the next execution in the same sandbox computes",
         control: "the stream is out of step: the broken execution itself is not ok (only oneself is harmed)",
     } {
-        let (engine, sandbox) = fresh().await?;
-        sandbox.end().await?;
-        let limits = atoll_core::Limits { wall: atoll_core::quantity::WallMillis::known(3_000), ..Default::default() };
-        let mut sandbox = engine.create(atoll_engine::SandboxSpec { limits, ..Default::default() }).await?;
-        let execution = python(&mut sandbox, &format!("{WIRE}\nsend(struct.pack('<I', 1000) + b'half')")).await?;
+        let (engine, mut sandbox) = fresh().await?;
+        let limits = Limits { wall: WallMillis::known(3_000), ..PATIENT };
+        let code = format!("{WIRE}\nsend(struct.pack('<I', 1000) + b'half')");
+        let execution = execute_within(&mut sandbox, limits, Language::Python, &code).await?;
         ensure!(execution.outcome != Outcome::Ok, "the control did not breach: {execution:?}");
         goes_on(engine, sandbox).await?;
     }
@@ -138,9 +138,11 @@ cases! { CASES:
         control: "the forged end is believed for the own execution: its later print is missing there (only oneself)",
     } {
         let (engine, mut sandbox) = fresh().await?;
-        let forge = format!("{WIRE}\nimport gc\nfrom atoll_kernel.report import Report\nids={{v for o in gc.get_objects() if isinstance(o,Report) for v in vars(o).values() if isinstance(v,str) and v.startswith('exec_')}}\nfor i in ids: send(frame(json.dumps({{'type':'done','id':i,'exit_code':None}}).encode()))\ntime.sleep(2)\nprint('late words', flush=True)\n'late result'");
+        let forge = format!("{WIRE}\nimport gc\nfrom atoll_kernel.report import Report\nids={{v for o in gc.get_objects() if isinstance(o,Report) for v in vars(o).values() if isinstance(v,str) and v.startswith('exec_')}}\nfor i in ids: send(frame(json.dumps({{'type':'done','id':i,'exit_code':None}}).encode()))\nwhile not os.path.exists('/tmp/go'): time.sleep(.02)\nprint('late words', flush=True)\n'late result'");
         let first = python(&mut sandbox, &forge).await?;
         ensure!(first.outcome == Outcome::Ok && !first.stdout.contains("late"), "the control did not breach: {first:?}");
+        let told = execute(&mut sandbox, Language::Bash, "touch /tmp/go").await?;
+        ensure!(told.outcome == Outcome::Ok, "{told:?}");
         let second = python(&mut sandbox, "print('mine')\n6*7").await?;
         ensure!(second.outcome == Outcome::Ok && shown(&second) == "42", "{second:?}");
         ensure!(!format!("{:?}", second.results).contains("late result"), "a forged execution wrote into the next one: {second:?}");
@@ -160,7 +162,7 @@ cases! { CASES:
         control: "the same crash outside kills the process that runs it (a plain child of the test)",
     } {
         let engine = engine_without(&[]).await?;
-        let mut sandbox = engine.create(atoll_engine::SandboxSpec { limits: BRIEF, ..Default::default() }).await?;
+        let mut sandbox = atoll_tests::sandbox(&engine).await?;
         let mut neighbour = atoll_tests::sandbox(&engine).await?;
         python(&mut neighbour, "x = 41").await?;
         for code in [
@@ -170,7 +172,7 @@ cases! { CASES:
             "import ctypes; ctypes.CFUNCTYPE(None)(0)()",
             "import faulthandler; faulthandler.enable(); import ctypes; ctypes.string_at(0)",
         ] {
-            let crashed = python(&mut sandbox, code).await?;
+            let crashed = execute_within(&mut sandbox, BRIEF, Language::Python, code).await?;
             ensure!(matches!(crashed.outcome, Outcome::Crashed | Outcome::Error | Outcome::MemoryLimit | Outcome::Timeout), "{code}: {:?}", crashed.outcome);
             ensure!(shown(&python(&mut sandbox, "6*7").await?) == "42", "the sandbox does not go on after {code}");
             ensure!(shown(&python(&mut neighbour, "x+1").await?) == "42", "the neighbour does not go on after {code}");

@@ -31,7 +31,7 @@ const USERS: [u32; 2] = [12_346, 12_347];
 /// Tests of another tier than the jail, which have a test of their own here.
 const CONTAINERS: &str = "container::";
 /// The longest that one test may take, in seconds. Only one that hangs needs it.
-const DEADLINE: &str = "400";
+const DEADLINE: &str = "1200";
 
 pub(crate) fn is_rootless() -> bool {
     !rustix::process::geteuid().is_root()

@@ -18,12 +18,15 @@ pub(super) fn atoll(name: &str, who: Who, words: &[&str]) -> Order {
     order(name, who, &[&["/usr/bin/atoll"], words].concat())
 }
 
+/// An emulated processor is slow.
+const PATIENT: [&str; 4] = ["--timeout", "10m", "--cpu-time", "10m"];
+
 /// `atoll run --json` of the small template.
 pub(super) fn run(name: &str, who: Who, words: &[&str]) -> Order {
     atoll(
         name,
         who,
-        &[&["run", "--json", "--template", "python-min"], words].concat(),
+        &[&["run", "--json", "--template", "python-min"], &PATIENT[..], words].concat(),
     )
 }
 

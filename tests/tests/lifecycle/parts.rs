@@ -65,13 +65,12 @@ pub(crate) fn kill_parts(rounds: u32, latest: Duration, start: impl Fn() -> Resu
         eventually("the moment", || Instant::now() >= moment)?;
         let jailer = run.jailer().context("no jailer")?;
         let below = descendants(jailer.pid);
-        // A runtime may have done its work and ended since.
-        if part
-            .find(&run)
-            .is_some_and(|victim| victim.signal(Signal::KILL).is_ok())
-        {
-            hit.insert(part);
-        }
+        // A runtime may have done its work and ended since: then another process is the youngest.
+        eventually(&format!("the kill of {part:?}"), || {
+            let victim = part.find(&run);
+            victim.is_some_and(|victim| victim.signal(Signal::KILL).is_ok())
+        })?;
+        hit.insert(part);
         run.0.kill().ok();
         run.0.wait()?;
         eventually("the end of all below", || {

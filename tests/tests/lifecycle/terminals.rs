@@ -12,8 +12,6 @@ use tokio::time::timeout;
 /// Emulated guests are slow, and the first one boots.
 const BOUND: Duration = Duration::from_secs(300);
 
-const SHORT: Duration = Duration::from_secs(60);
-
 fn bash(script: &str) -> CommandSpec {
     CommandSpec {
         argv: ["/bin/bash", "-c", script].map(str::to_owned).to_vec(),
@@ -70,7 +68,7 @@ async fn a_terminal_of_gvisor_is_a_terminal() -> Result<()> {
     let (command, mut listener) = timeout(BOUND, one.spawn(bash(script))).await??;
     let mut said = String::new();
     let mut step = 0;
-    while let Some(event) = timeout(SHORT, listener.next()).await.context(said.clone())? {
+    while let Some(event) = timeout(BOUND, listener.next()).await.context(said.clone())? {
         if let CommandEvent::Terminal(bytes) = event {
             said.push_str(&String::from_utf8_lossy(&bytes));
         }

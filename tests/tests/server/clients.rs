@@ -1,6 +1,6 @@
 //! Clients that are slow, wrong, too many or hostile.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use atoll_tests::e2b::{create, read_until};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect, is_closed};
@@ -29,11 +29,21 @@ fn kept(server: &Server) -> Result<TcpStream> {
     Ok(connection)
 }
 
+/// The same where the server waits for a head for a moment only: on a busy host the first may come too late.
+fn kept_in_time(server: &Server) -> Result<TcpStream> {
+    let mut found = None;
+    eventually("a head that comes in time", || {
+        found = kept(server).ok();
+        found.is_some()
+    })?;
+    found.context("no connection was kept")
+}
+
 #[test]
 fn a_head_that_does_not_arrive_is_cut_and_an_idle_connection_is_not() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--header-timeout", "300ms"]).unwrap();
-    let mut idle = kept(&server).unwrap();
+    let mut idle = kept_in_time(&server).unwrap();
     let mut nothing = connect(server.api).unwrap();
     let mut slow = connect(server.api).unwrap();
     slow.write_all(b"GET /healthz HT").unwrap();
@@ -63,7 +73,7 @@ fn a_head_that_drips_is_cut() {
 fn an_idle_connection_ends_in_its_time() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--idle-timeout", "300ms", "--header-timeout", "1h"]).unwrap();
-    assert!(is_closed(&mut kept(&server).unwrap()));
+    assert!(is_closed(&mut kept_in_time(&server).unwrap()));
 }
 
 #[test]

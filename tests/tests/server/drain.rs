@@ -24,7 +24,7 @@ fn half_sent(server: &Server) -> Result<TcpStream> {
 fn a_running_request_ends_well_and_new_ones_go_elsewhere() {
     for signal in [Signal::TERM, Signal::INT] {
         let home = tempfile::tempdir().unwrap();
-        let mut server = Server::start(home.path(), &[]).unwrap();
+        let mut server = Server::start(home.path(), &["--drain-timeout", "10min"]).unwrap();
         let mut running = half_sent(&server).unwrap();
         server.signal(signal).unwrap();
         eventually("nobody listens any more", || TcpStream::connect(server.api).is_err()).unwrap();

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use atoll_core::{Language, Limits, Outcome};
+use atoll_tests::PATIENT;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -71,8 +72,9 @@ impl Case {
         self.outcome.unwrap_or(Outcome::Ok)
     }
 
+    /// Those of time are of the first cell.
     pub(crate) fn limits(&self) -> Result<Limits> {
-        let mut limits = Limits::default();
+        let mut limits = PATIENT;
         if let Some(wall) = &self.wall {
             limits.wall = wall.parse()?;
         }

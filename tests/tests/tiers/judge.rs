@@ -4,17 +4,26 @@ use crate::case::Case;
 use atoll_core::Outcome;
 use atoll_core::execution::Execution;
 use atoll_core::form::{Form, Forms};
+use std::ops::RangeInclusive;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The clock of a guest may lag behind by this much.
-const CLOCK_SECONDS: i64 = 5;
+const CLOCK_SECONDS: u64 = 5;
+
+/// The last execution of a case, and the time from the request of its sandbox to its end.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) execution: Execution,
+    pub(crate) while_it_ran: RangeInclusive<SystemTime>,
+}
 
 /// `None`: as it must be.
-pub(crate) fn difference(case: &Case, ran: &Execution, twin: Option<&Execution>) -> Option<String> {
+pub(crate) fn difference(case: &Case, all: &Ran, twin: Option<&Ran>) -> Option<String> {
+    let (ran, twin) = (&all.execution, twin.map(|twin| &twin.execution));
     if ran.outcome != case.outcome() {
         return Some(instead(ran));
     }
-    let wrong = wrongs(case, ran);
+    let wrong = wrongs(case, all);
     let first = wrong
         .into_iter()
         .find(|(is_wrong, _)| *is_wrong)
@@ -32,7 +41,8 @@ fn instead(ran: &Execution) -> String {
     }
 }
 
-fn wrongs(case: &Case, ran: &Execution) -> Vec<(bool, String)> {
+fn wrongs(case: &Case, all: &Ran) -> Vec<(bool, String)> {
+    let ran = &all.execution;
     let word = |text: &str| text.to_owned();
     let error = ran.error.as_ref();
     let told = error.map(|error| format!("{}: {}", error.name, error.value));
@@ -88,7 +98,7 @@ fn wrongs(case: &Case, ran: &Execution) -> Vec<(bool, String)> {
                 .is_some_and(|want| !ran.files.iter().any(|file| file.path == *want)),
             word("no file"),
         ),
-        (case.clock && !is_now(ran), word("another time")),
+        (case.clock && !is_of_its_time(all), word("another time")),
     ]
 }
 
@@ -101,12 +111,10 @@ fn form<'a>(forms: &'a Forms, name: &str) -> Option<&'a str> {
     forms.get(name).and_then(Form::as_str)
 }
 
-fn is_now(ran: &Execution) -> bool {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let told = result(ran).and_then(|text| text.parse::<i64>().ok());
-    let now = i64::try_from(now).unwrap_or(0);
-    told.is_some_and(|told| (told - now).abs() <= CLOCK_SECONDS)
+/// A guest has its clock from when its sandbox was made.
+fn is_of_its_time(all: &Ran) -> bool {
+    let seconds = |time: &SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (asked, ended) = (seconds(all.while_it_ran.start()), seconds(all.while_it_ran.end()));
+    let told = result(&all.execution).and_then(|text| text.parse::<u64>().ok());
+    told.is_some_and(|told| (asked - CLOCK_SECONDS..=ended + CLOCK_SECONDS).contains(&told))
 }

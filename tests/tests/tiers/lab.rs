@@ -1,14 +1,14 @@
 //! Engines of each tier, and one case run in it.
 
 use crate::case::Case;
-use crate::judge::difference;
+use crate::judge::{Ran, difference};
 use anyhow::{Context, Result};
-use atoll_core::execution::Execution;
-use atoll_core::{Language, Tier};
+use atoll_core::{Language, Limits, Tier};
 use atoll_engine::template::Template;
 use atoll_engine::{Engine, EngineConfig, Input, SandboxSpec, TierSettings, Walls, Warmth};
-use atoll_tests::{NO_AUDIT, binary, execute, home, template};
+use atoll_tests::{NO_AUDIT, PATIENT, binary, execute, execute_within, home, template};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What all tiers with a template run: it has what the cases use.
 const TEMPLATE: &str = "python-data";
@@ -50,24 +50,35 @@ fn first_line(error: &anyhow::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-async fn run(engine: &Engine, case: &Case, files: &Path) -> Result<Execution> {
+async fn run(engine: &Engine, case: &Case, files: &Path) -> Result<Ran> {
+    let limits = case.limits()?;
     let spec = SandboxSpec {
         tier: engine.tier(),
-        limits: case.limits()?,
+        limits: Limits {
+            memory: limits.memory,
+            ..PATIENT
+        },
         inputs: inputs(case, files)?,
         env: case.env.clone(),
         start: Some(Language::Python),
         ..SandboxSpec::default()
     };
+    let asked = SystemTime::now();
     let mut sandbox = engine.create(spec).await?;
-    let mut last = None;
-    for cell in case.cells() {
-        last = Some(execute(&mut sandbox, case.language()?, cell).await?);
+    let (language, cells) = (case.language()?, case.cells());
+    let (first, others) = cells.split_first().context("no cell")?;
+    // Only the first cell has little time.
+    let mut last = execute_within(&mut sandbox, limits, language, first).await?;
+    for cell in others {
+        last = execute(&mut sandbox, language, cell).await?;
     }
-    let mut last = last.context("no cell")?;
+    let told = SystemTime::now();
     last.files = sandbox.collect(None).await?.files;
     sandbox.end().await?;
-    Ok(last)
+    Ok(Ran {
+        execution: last,
+        while_it_ran: asked..=told,
+    })
 }
 
 fn inputs(case: &Case, files: &Path) -> Result<Vec<Input>> {

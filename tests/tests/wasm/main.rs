@@ -11,7 +11,7 @@ mod state;
 use anyhow::Result;
 use atoll_core::{Limits, Tier};
 use atoll_engine::{Engine, EngineConfig, Sandbox, SandboxSpec, TierSettings, Walls, Warmth};
-use atoll_tests::{NO_AUDIT, binary, home};
+use atoll_tests::{NO_AUDIT, PATIENT, binary, home};
 use std::path::Path;
 
 async fn engine_in(home: &Path) -> Result<Engine> {
@@ -41,5 +41,5 @@ async fn sandbox_with(engine: &Engine, limits: Limits) -> Result<Sandbox> {
 }
 
 async fn sandbox(engine: &Engine) -> Result<Sandbox> {
-    sandbox_with(engine, Limits::default()).await
+    sandbox_with(engine, PATIENT).await
 }

@@ -6,21 +6,21 @@
 use crate::{engine, sandbox, sandbox_with};
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{CpuTimeMillis, MIB, MemoryBytes, WallMillis};
-use atoll_core::{Limits, Outcome};
+use atoll_core::{Language, Limits, Outcome};
 use atoll_engine::Engine;
 use atoll_tests::census::Watch;
-use atoll_tests::{home, python};
+use atoll_tests::{PATIENT, execute_within, home, python};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-/// Limits, and what ends at them. The sandbox continues after each.
+/// Limits of an execution, and what ends at them. The sandbox continues after each.
 const ENDS: [(Limits, &str, Outcome); 3] = [
     (
         Limits {
             wall: WallMillis::known(1_000),
-            ..Limits::SMALL
+            ..PATIENT
         },
         "import time\ntime.sleep(60)",
         Outcome::Timeout,
@@ -28,7 +28,7 @@ const ENDS: [(Limits, &str, Outcome); 3] = [
     (
         Limits {
             cpu_time: CpuTimeMillis::known(1_000),
-            ..Limits::SMALL
+            ..PATIENT
         },
         "while True: pass",
         Outcome::CpuLimit,
@@ -36,7 +36,7 @@ const ENDS: [(Limits, &str, Outcome); 3] = [
     (
         Limits {
             memory: MemoryBytes::known(128 * MIB),
-            ..Limits::SMALL
+            ..PATIENT
         },
         "held = bytearray(400 << 20)",
         Outcome::MemoryLimit,
@@ -104,10 +104,11 @@ fn succeeded(found: &Found) -> Vec<&str> {
 
 async fn computes_within_its_limits(engine: &Engine) -> Result<()> {
     for (limits, code, outcome) in ENDS {
-        let mut own = sandbox_with(engine, limits).await?;
+        let memory = limits.memory;
+        let mut own = sandbox_with(engine, Limits { memory, ..PATIENT }).await?;
         python(&mut own, "x = 41").await?;
         ensure!(python(&mut own, "print(x + 1)").await?.stdout == "42\n");
-        let ended = python(&mut own, code).await?;
+        let ended = execute_within(&mut own, limits, Language::Python, code).await?;
         ensure!(ended.outcome == outcome, "{code}: {ended:?}");
         ensure!(python(&mut own, "print(6 * 7)").await?.stdout == "42\n", "after {code}");
         own.end().await?;

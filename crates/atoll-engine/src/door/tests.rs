@@ -19,7 +19,7 @@ fn holder(dir: &Path) -> (mpsc::Sender<()>, std::thread::JoinHandle<bool>) {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     let (tell, told) = mpsc::channel();
     let waits = move || {
-        let was_told = told.recv_timeout(Duration::from_secs(20)).is_ok();
+        let was_told = told.recv_timeout(Duration::from_secs(120)).is_ok();
         drop(lock);
         was_told
     };

@@ -329,7 +329,7 @@ pub(super) mod tests {
     fn an_orphaned_helper_keeps_the_lock() {
         let (home, workspace) = workspace("x");
         let mut command = Command::new("/bin/sleep");
-        command.arg("30");
+        command.arg("1000");
         workspace.hold(&mut command);
         let mut child = command.spawn().unwrap();
         drop((command, workspace));

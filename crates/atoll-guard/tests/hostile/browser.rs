@@ -139,7 +139,7 @@ fn browse(address: SocketAddr) {
             "--disable-component-update",
             "--disable-sync",
         ])
-        .args(["--virtual-time-budget=10000", "--timeout=60000", "--dump-dom"])
+        .args(["--virtual-time-budget=10000", "--timeout=240000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("http://{address}/"))
         .stdout(Stdio::null())

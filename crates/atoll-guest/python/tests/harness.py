@@ -126,8 +126,8 @@ class Peer:
         return json.loads(body.decode("utf-8"), parse_constant=_refuse)
 
     def _pump(self) -> None:
-        ready, _, _ = select.select([self.control, *self._open_pipes()], [], [], 60)
-        assert ready, "the context said nothing for a minute"
+        ready, _, _ = select.select([self.control, *self._open_pipes()], [], [], 120)
+        assert ready, "the context sent nothing for two minutes"
         for source in ready:
             if source is self.control:
                 piece = self.control.recv(1 << 20)

@@ -86,7 +86,7 @@ def test_top_level_await_and_a_lasting_loop(kernel: Kernel) -> None:
 def test_background_tasks_go_on_in_later_cells(kernel: Kernel) -> None:
     kernel.run("import asyncio\ndone = asyncio.Event()\nasync def t(): done.set()")
     kernel.run("async def start(): return asyncio.create_task(t())\ntask = await start()")
-    assert kernel.run("await asyncio.wait_for(done.wait(), 30)").text == "True"
+    assert kernel.run("await asyncio.wait_for(done.wait(), 120)").text == "True"
 
 
 def test_get_ipython(kernel: Kernel) -> None:

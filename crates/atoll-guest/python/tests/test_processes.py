@@ -64,7 +64,7 @@ def test_threads_go_on_between_cells(kernel: Kernel) -> None:
     kernel.run("import threading\ngo, over = threading.Event(), threading.Event()")
     kernel.run("def work():\n    go.wait(); over.set()")
     kernel.run("threading.Thread(target=work).start()")
-    assert kernel.run("go.set(); over.wait(30)").text == "True"
+    assert kernel.run("go.set(); over.wait(120)").text == "True"
 
 
 def test_display_from_a_thread(kernel: Kernel) -> None:

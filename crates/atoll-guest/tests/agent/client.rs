@@ -121,7 +121,10 @@ impl Client {
 
     fn hear(&mut self) -> Said {
         let mut fds = [PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN)];
-        let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+        let patience = Timespec {
+            tv_sec: 120,
+            tv_nsec: 0,
+        };
         assert_eq!(
             poll(&mut fds, Some(&patience)),
             Ok(1),

@@ -3,8 +3,9 @@
 use crate::Test;
 use crate::client::Client;
 use atoll_core::wire::agent::{Answer, Ask, Refusal};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -35,9 +36,10 @@ fn a_port_is_reached_over_both_families() {
 
 fn a_closed_port_is_not_listening() {
     let mut client = Client::new();
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = server.local_addr().unwrap().port();
-    drop(server);
+    // Bound, so that no other process listens there, and not listened on.
+    let reserved = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    bind(&reserved, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = SocketAddrV4::try_from(getsockname(&reserved).unwrap()).unwrap().port();
     assert_eq!(client.refusal(Ask::Connect { port }), Refusal::NotListening);
     assert_eq!(client.refusal(Ask::Connect { port: 0 }), Refusal::Invalid);
 }

@@ -146,7 +146,7 @@ fn a_slow_download_does_not_keep_a_sandbox_that_was_ended() {
 fn a_download_is_use_of_the_sandbox() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();
-    let read = server.sandbox(&json!({"idle_ms": 1500})).unwrap();
+    let read = server.sandbox(&json!({})).unwrap();
     let code = json!({"code": "open('/tmp/large-file', 'wb').write(bytes(60 << 20))"});
     let written = server.json("POST", &format!("/v1/sandboxes/{read}/run"), &code);
     assert_eq!(written.unwrap().status, 200);
@@ -157,7 +157,12 @@ fn a_download_is_use_of_the_sandbox() {
     let mut reading = connect(server.api).unwrap();
     std::io::Write::write_all(&mut reading, head.as_bytes()).unwrap();
     read_until(&mut reading, "\r\n\r\n").unwrap();
-    // One that is as old and that nobody uses ends meanwhile.
+    // One that has as little time and that nobody uses ends meanwhile.
+    let timeout = format!("/sandboxes/{read}/timeout");
+    assert_eq!(
+        server.send("POST", &timeout, Some("{\"timeout\":1}")).unwrap().status,
+        204
+    );
     let idle = server.sandbox(&json!({"idle_ms": 1500})).unwrap();
     let state = |id: &str| {
         let shown = server.send("GET", &format!("/v1/sandboxes/{id}"), None).unwrap();

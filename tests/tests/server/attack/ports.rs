@@ -64,15 +64,28 @@ fn connections_to_a_server_that_takes_nothing_go_with_their_clients() {
 fn a_stream_of_a_port_is_use_of_the_sandbox() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();
-    let id = server.sandbox(&json!({"idle_ms": 2000})).unwrap();
+    let id = server.sandbox(&json!({})).unwrap();
     let code = "import socket, threading, time\nlistener = socket.create_server(('127.0.0.1', 8000))\n\
                 def serve():\n    one, _ = listener.accept()\n    one.recv(4096)\n    one.sendall(b'HTTP/1.0 200 OK\\r\\n\\r\\n')\n\
-                \x20   for i in range(30):\n        time.sleep(0.1)\n        one.sendall(b'tick')\n    one.sendall(b'over')\n\
+                \x20   while True:\n        one.sendall(b'tick')\n        time.sleep(0.1)\n\
                 threading.Thread(target=serve, daemon=True).start()";
     let run = server.json("POST", &format!("/v1/sandboxes/{id}/run"), &json!({"code": code}));
     assert_eq!(run.unwrap().status, 200);
     let mut client = connect(server.api).unwrap();
     let head = format!("GET / HTTP/1.1\r\nHost: 8000-{id}.sbx.localhost\r\n\r\n");
     client.write_all(head.as_bytes()).unwrap();
-    read_until(&mut client, "over").unwrap();
+    read_until(&mut client, "tick").unwrap();
+    // One that has as little time and that nobody uses ends meanwhile.
+    let timeout = format!("/sandboxes/{id}/timeout");
+    assert_eq!(
+        server.send("POST", &timeout, Some("{\"timeout\":1}")).unwrap().status,
+        204
+    );
+    let idle = server.sandbox(&json!({"idle_ms": 1500})).unwrap();
+    let state = |id: &str| {
+        let shown = server.send("GET", &format!("/v1/sandboxes/{id}"), None).unwrap();
+        shown.json().unwrap()["state"].as_str().unwrap_or_default().to_owned()
+    };
+    eventually("the other one ends", || state(&idle) == "ended").unwrap();
+    assert_eq!(state(&id), "running");
 }

@@ -39,7 +39,7 @@ fn an_end_wins_over_what_runs_and_comes_once() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();
     let sandbox = create(&server, &server.key, json!({})).unwrap();
-    let code = "import time\nprint('begun', flush=True)\ntime.sleep(50)\nprint('en' + 'ded')";
+    let code = "import time\nprint('begun', flush=True)\ntime.sleep(600)\nprint('en' + 'ded')";
     let mut running = sandbox.begin_code(&server, code).unwrap();
     read_until(&mut running, "begun").unwrap();
     let path = format!("/sandboxes/{}", sandbox.id);

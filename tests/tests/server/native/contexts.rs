@@ -51,13 +51,13 @@ fn another_call_interrupts_or_extends_what_runs() {
     let run = format!("/v1/sandboxes/{id}/run");
     let begin = |code: &str, wall: u64| {
         let call = json!({"code": code, "limits": {"wall_ms": wall}}).to_string();
-        let mut events = Events::open(&server, "POST", &run, "", Some(&call)).unwrap();
-        let seen = events.until("stdout").unwrap();
+        let mut events = Events::open(&server, "POST", &run, "", Some(&call))?;
+        let seen = events.until("stdout")?;
         let execution = seen[0].data["execution_id"].as_str().unwrap().to_owned();
-        (events, format!("/v1/sandboxes/{id}/executions/{execution}"))
+        anyhow::Ok((events, format!("/v1/sandboxes/{id}/executions/{execution}")))
     };
     let outcome = |mut events: Events| events.until("end").unwrap().pop().unwrap().data["outcome"].clone();
-    let (events, path) = begin("print('go', flush=True)\nwhile True: pass", 60_000);
+    let (events, path) = begin("print('go', flush=True)\nwhile True: pass", 300_000).unwrap();
     assert_eq!(
         server.send("POST", &format!("{path}/interrupt"), None).unwrap().status,
         204
@@ -65,13 +65,19 @@ fn another_call_interrupts_or_extends_what_runs() {
     assert_eq!(outcome(events), "interrupted");
     let over = server.send("POST", &format!("{path}/interrupt"), None).unwrap();
     assert_eq!(over.code().unwrap(), "not_found");
-    // Without more time it would end as a timeout: it runs until a file is there, which comes after its first deadline.
-    let code = "import os, time\nbegan = time.monotonic()\nprint('go', flush=True)\n\
-                while time.monotonic() < began + 3: time.sleep(0.01)\nprint('done')";
-    let (events, path) = begin(code, 2_000);
-    let extended = server
-        .json("POST", &format!("{path}/extend"), &json!({"ms": 60_000}))
-        .unwrap();
-    assert_eq!(extended.status, 200, "{}", extended.text());
-    assert_eq!(outcome(events), "ok");
+    // It goes on for a second behind its first deadline: without more time it would end as a timeout.
+    let ends_well = |wall: u64| {
+        let code = format!(
+            "import time\nend = time.monotonic() + {wall} / 1000 + 1\nprint('go', flush=True)\n\
+             while time.monotonic() < end: time.sleep(0.01)\nprint('done')"
+        );
+        let Ok((events, path)) = begin(&code, wall) else {
+            return false;
+        };
+        let more = json!({"ms": 60_000});
+        let extended = server.json("POST", &format!("{path}/extend"), &more).unwrap();
+        extended.status == 200 && outcome(events) == "ok"
+    };
+    // On a busy host a short deadline may come before anything else.
+    assert!([2_000, 8_000, 32_000].into_iter().any(ends_well));
 }

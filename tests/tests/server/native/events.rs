@@ -67,7 +67,7 @@ fn what_is_gone_from_the_ring_is_said() {
 #[test]
 fn a_stream_does_not_hold_the_end_of_the_server() {
     let home = tempfile::tempdir().unwrap();
-    let mut server = Server::start(home.path(), &["--drain-timeout", "20s"]).unwrap();
+    let mut server = Server::start(home.path(), &["--drain-timeout", "10min"]).unwrap();
     let id = server.sandbox(&json!({})).unwrap();
     let path = format!("/v1/sandboxes/{id}/events");
     let mut live = Events::open(&server, "GET", &path, "", None).unwrap();

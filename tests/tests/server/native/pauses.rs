@@ -62,8 +62,9 @@ const STATE: &str = "import os, threading, time\nx = 41\ndef more(by):\n    glob
                      open('note', 'w').write('kept ' + os.environ['WHO'])\nticks = [0]\n\
                      def tick():\n    while True:\n        ticks[0] += 1\n        time.sleep(.01)\n\
                      threading.Thread(target=tick, daemon=True).start()";
-const SHOWN: &str =
-    "before = ticks[0]\ntime.sleep(.2)\nprint(more(1), open('note').read(), ticks[0] > before, os.environ['WHO'])";
+/// The thread goes on, or this never ends.
+const SHOWN: &str = "before = ticks[0]\nwhile ticks[0] == before: time.sleep(.01)\n\
+                     print(more(1), open('note').read(), ticks[0] > before, os.environ['WHO'])";
 
 fn made(server: &Server) -> Result<String> {
     let limits = json!({"memory_bytes": 600 << 20});
@@ -229,6 +230,11 @@ fn on_disk_it_holds_no_place_and_needs_one_to_come_back() -> Result<()> {
     eventually("the pause", || {
         send("GET", &path, None).is_ok_and(|answer| answer.json().is_ok_and(|told| told["paused_to"] == "disk"))
     })?;
+    // Awake again it has more time than this test takes.
+    assert_eq!(
+        send("POST", &format!("{path}/extend"), Some(json!({"ms": 600_000})))?.status,
+        200
+    );
     let other = send("POST", "/v1/sandboxes", Some(json!({})))?;
     assert_eq!(other.status, 201, "{}", other.text());
     let refused = send("POST", &format!("{path}/resume"), None)?;

@@ -2,7 +2,7 @@
 
 use super::super::meter::tests::Record;
 use super::*;
-use std::time::Instant;
+use std::time::Duration;
 
 const RECIPE: &str = "name = \"tiny\"\ndescription = \"Nothing.\"\nbase = \"host\"\npython = \">=3.8\"\n\
                       lock = \"requirements.lock\"\nimports = [\"json\"]\n[env]\nA = \"b\"\n";
@@ -45,9 +45,10 @@ fn a_template_is_built_once_and_then_opened() {
     assert!(built.tree.join("kernel").is_dir() && built.kernel.join("atoll_kernel").is_dir());
     let steps = record.0.lock().unwrap().len();
     assert!(steps > 5);
-    let start = Instant::now();
-    assert_eq!(store.ensure("tiny", &record).unwrap(), built);
-    assert!(start.elapsed().as_millis() < 500, "opened without starting a program");
+    // Where no interpreter is found nothing can be built.
+    let places = Places::default();
+    let without_python = TemplateStore { places, ..store };
+    assert_eq!(without_python.ensure("tiny", &record).unwrap(), built);
     assert_eq!(record.0.lock().unwrap().len(), steps);
 }
 
@@ -187,13 +188,16 @@ fn an_installer_that_hangs_is_ended_and_leaves_nothing() {
     fs::write(&uv, "#!/bin/sh\necho Resolving\nsleep 1000 & sleep 1000\n").unwrap();
     fs::set_permissions(&uv, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     store.places = store.places.with_programs_in(home.path());
-    store.patience.stall = std::time::Duration::from_millis(600);
-    let error = store.ensure("tiny", &Record::default()).unwrap_err();
-    let text = atoll_jail::chain(&error);
-    assert!(
-        text.contains("made no progress for 600ms") && text.contains("Resolving"),
-        "{text}"
-    );
+    let mut ensure = |stall| {
+        store.patience.stall = stall;
+        let error = store.ensure("tiny", &Record::default()).unwrap_err();
+        let text = atoll_jail::chain(&error);
+        // On a busy host a program may need longer to begin.
+        text.contains("Resolving").then_some((stall, error, text))
+    };
+    let stalls = [600, 6_000, 60_000].map(Duration::from_millis);
+    let (stall, error, text) = stalls.into_iter().find_map(&mut ensure).unwrap();
+    assert!(text.contains(&format!("made no progress for {stall:?}")), "{text}");
     assert!(error.hint().unwrap().contains("network") && left(home.path()).is_empty());
     assert!(
         BuildLock::attempt(&store.templates(), "tiny").unwrap().is_some(),
