@@ -17,7 +17,7 @@ def functions(name):
     module = sys.modules.get(name) or __import__(name)
     return sorted(n for n in dir(module) if callable(getattr(module, n)) and not isinstance(getattr(module, n), type))
 # The top cannot be listed: places that are there, and places that a machine would have.
-PLACES = ["/", "/home/user", "/tmp", "/mnt/data", "/data/output", "/data/input", "/home", "/data", "/usr", "/etc", "/proc", "/dev", "/sys", "/root", "/python-stdlib"]
+PLACES = ["/", "/home/user", "/tmp", "/mnt/data", "/data/output", "/data/input", "/home", "/data", "/usr", "/etc", "/proc", "/dev", "/sys", "/root", "/python", "/0", "/world", "/bundled"]
 def files():
     """Whether each place can be listed, what is in it, and whether it takes a file."""
     found = {}
@@ -63,12 +63,13 @@ TRIED = {
     "clock": a_module("time", lambda m: m.time()),
     "randomness": lambda: os.urandom(1),
 }
+BUILDER = ["atoll_app", "componentize_py_runtime", "componentize_py_types", "wit_world"]
 posture = {
     "platform": [sys.platform, os.name],
     "modules": sorted(n for n in sys.stdlib_module_names if not n.startswith("_") and there(n)),
     "built in": sorted(sys.builtin_module_names),
     "os": functions("os"),
-    "the host's calls": functions("_eryx"),
+    "builder": {name: word(lambda: __import__(name)) for name in BUILDER},
     "environment": dict(os.environ),
     "cwd": os.getcwd(),
     "files": files(),

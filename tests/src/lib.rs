@@ -112,6 +112,13 @@ impl Progress for Silent {
     fn step(&self, _text: &str, _done: u64, _total: u64) {}
 }
 
+/// Builds Python for tier `wasm` in the tests' data directory, unless it is built.
+pub fn ensure_component() -> Result<()> {
+    let store = TemplateStore::new(home());
+    store.ensure_component(&binary(), &Silent)?;
+    Ok(())
+}
+
 pub fn template(name: &str) -> Result<Template> {
     Ok(TemplateStore::new(home()).ensure(name, &Silent)?)
 }

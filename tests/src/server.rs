@@ -42,6 +42,13 @@ impl Server {
         Self::spawn(home, command.env("ATOLL_MICROVM_KERNEL", kernel))
     }
 
+    /// In `home`, with the tests' Python for tier `wasm`, which is built first if need be.
+    pub fn start_with_wasm(home: &Path) -> Result<Self> {
+        crate::ensure_component()?;
+        lend(home, &["wasm"])?;
+        Self::start(home, &[])
+    }
+
     /// In `home`, with these flags and no others.
     pub fn start_as_it_is(home: &Path, flags: &[&str]) -> Result<Self> {
         Self::spawn(home, &mut serve(home, flags))

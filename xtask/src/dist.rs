@@ -1,5 +1,6 @@
 //! `cargo xtask dist`: the tarball and the Python wheel, with checksums and an SBOM; and the test that installs both into
-//! an empty Debian root and runs the README's example there.
+//! an empty Debian root and runs the README's example there. Both carry the ready-made files of the tier `wasm`, so that
+//! an installed binary needs no package index for it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +30,13 @@ const DOCUMENTS: &[&str] = &[
 /// Packages of the empty root: what the README names as requirements.
 const ROOT_PACKAGES: &str = "ca-certificates,e2fsprogs,python3,python3-pip,python3-venv";
 
+/// The line of `packaging/pyproject.toml` that names the crate.
+const RELATIVE_MANIFEST: &str = "manifest-path = \"../crates/atoll/Cargo.toml\"";
+/// Where both packages have the ready-made files: below the binary in the tarball, below the prefix in the wheel.
+const READY_MADE: &str = "share/atoll/wasm";
+/// Runs without any package index.
+const WASM_RUN: &str = "ATOLL_HOME=/wasm-home PIP_NO_INDEX=1 UV_OFFLINE=1";
+
 /// The finished packages.
 #[derive(Debug)]
 pub(crate) struct Packages {
@@ -49,9 +57,11 @@ pub(crate) fn build(project: &Project) -> Result<Packages> {
         fs::remove_dir_all(&dir)?;
     }
     fs::create_dir_all(&dir)?;
-    let wheel = build_wheel(project, &dir)?;
+    let staged = stage_ready_made(project, &dir)?;
+    let wheel = build_wheel(project, &staged, &dir)?;
     let sbom = extract_sbom(project, &wheel, &dir)?;
-    let tarball = build_tarball(project, &sbom, &dir)?;
+    let tarball = build_tarball(project, &staged, &sbom, &dir)?;
+    fs::remove_dir_all(&staged)?;
     write_checksums(&dir, &[&tarball, &wheel, &sbom])?;
     for path in [&tarball, &wheel, &sbom] {
         let megabytes = fs::metadata(path)?.len() / 1_000_000;
@@ -60,11 +70,36 @@ pub(crate) fn build(project: &Project) -> Result<Packages> {
     Ok(Packages { tarball, wheel })
 }
 
+/// A copy of `packaging/` with the license, the README and, as the data of the wheel, the ready-made files. Nothing generated
+/// is written to the source tree.
+fn stage_ready_made(project: &Project, dir: &Path) -> Result<PathBuf> {
+    let staged = dir.join("staged");
+    let files = staged.join("data/data").join(READY_MADE);
+    check(project.command(project.atoll_binary()).arg("__wasm-pack").arg(files))?;
+    let packaging = project.root.join("packaging");
+    let manifest = packaging.join("../crates/atoll/Cargo.toml");
+    let settings = fs::read_to_string(packaging.join("pyproject.toml"))?;
+    let absolute = format!(
+        "manifest-path = {:?}\ndata = \"data\"",
+        fs::canonicalize(manifest)?.display().to_string()
+    );
+    let settings = settings.replace(RELATIVE_MANIFEST, &absolute);
+    ensure!(
+        settings.contains(&absolute),
+        "`packaging/pyproject.toml` has no `{RELATIVE_MANIFEST}`"
+    );
+    fs::write(staged.join("pyproject.toml"), settings)?;
+    for document in ["LICENSE", "README.md"] {
+        fs::copy(project.root.join(document), staged.join(document))?;
+    }
+    Ok(staged)
+}
+
 /// maturin builds with the same target directory and profile: cargo finds everything compiled.
-fn build_wheel(project: &Project, dir: &Path) -> Result<PathBuf> {
+fn build_wheel(project: &Project, staged: &Path, dir: &Path) -> Result<PathBuf> {
     let python = MATURIN.ensure_environment(project)?;
     let mut maturin = project.build_command(python);
-    maturin.current_dir(project.root.join("packaging"));
+    maturin.current_dir(staged);
     maturin
         .args(["-m", "maturin", "build", "--release", "--locked", "--out"])
         .arg(dir);
@@ -85,7 +120,7 @@ fn extract_sbom(project: &Project, wheel: &Path, dir: &Path) -> Result<PathBuf> 
     Ok(path)
 }
 
-fn build_tarball(project: &Project, sbom: &Path, dir: &Path) -> Result<PathBuf> {
+fn build_tarball(project: &Project, staged: &Path, sbom: &Path, dir: &Path) -> Result<PathBuf> {
     let name = format!("atoll-{VERSION}-{}-linux", std::env::consts::ARCH);
     let tree = dir.join(&name);
     fs::create_dir_all(&tree)?;
@@ -96,6 +131,11 @@ fn build_tarball(project: &Project, sbom: &Path, dir: &Path) -> Result<PathBuf> 
         fs::copy(project.root.join(document), to)?;
     }
     fs::copy(sbom, tree.join("sbom.cdx.json"))?;
+    fs::create_dir_all(tree.join(READY_MADE))?;
+    for file in fs::read_dir(staged.join("data/data").join(READY_MADE))? {
+        let file = file?;
+        fs::copy(file.path(), tree.join(READY_MADE).join(file.file_name()))?;
+    }
     let tarball = dir.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.current_dir(dir).args([
@@ -137,10 +177,13 @@ pub(crate) fn test(project: &Project) -> Result<()> {
     root.add(&packages.tarball, "packages")?;
     let started = Instant::now();
     root.sh("python3 -m venv /opt/wheel && /opt/wheel/bin/pip install --quiet --no-index /packages/*.whl")?;
+    root.sh("test -s /opt/wheel/lib/python3*/site-packages/atoll-*.dist-info/licenses/LICENSE")?;
     root.run_example("/opt/wheel/bin/atoll")?;
+    root.run_wasm("/opt/wheel/bin/atoll")?;
     println!("    wheel to first chart: {:.0} s", started.elapsed().as_secs_f64());
     root.sh("mkdir /opt/tarball && tar --extract --gzip --strip-components=1 --directory /opt/tarball --file /packages/*.tar.gz")?;
     root.run_example("/opt/tarball/atoll")?;
+    root.run_wasm("/opt/tarball/atoll")?;
     root.remove()
 }
 
@@ -198,6 +241,15 @@ impl EmptyRoot {
         ensure!(text.contains("Revenue by region"), "the example printed: {text}");
         let chart = fs::read(self.dir.join("cwd/atoll-out/chart-1.png"))?;
         ensure!(chart.starts_with(b"\x89PNG"), "the chart is not a PNG image");
+        Ok(())
+    }
+
+    /// The tier `wasm` from the ready-made files.
+    fn run_wasm(&self, atoll: &str) -> Result<()> {
+        let text = self.sh(&format!(
+            "rm -rf /wasm-home; {WASM_RUN} {atoll} run --tier wasm -c 'print(6 * 7)'"
+        ))?;
+        ensure!(text == "42\n", "the tier wasm printed: {text}");
         Ok(())
     }
 

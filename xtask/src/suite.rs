@@ -177,7 +177,8 @@ fn build_templates(project: &Project) -> Result<()> {
         let mut build = project.command(project.atoll_binary());
         run_child(build.args(["template", "build", template]))?;
     }
-    Ok(())
+    let mut wasm = project.command(project.atoll_binary());
+    run_child(wasm.args(["run", "--tier", "wasm", "-c", "pass"]))
 }
 
 /// Writes the commit's hash to `xtask.green`, unless the tree differs from that commit.

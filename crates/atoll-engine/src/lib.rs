@@ -40,8 +40,6 @@ mod trial;
 
 pub use atoll_guard::redact::{Secrets, SecretsError};
 pub use atoll_jail::plan::{HostFacts, Layer, Rotation, RuntimeKind, Wall, Walls};
-#[cfg(feature = "wasm")]
-pub use backend::prepare_wasm;
 pub use backend::{MicrovmHost, TierError, TierSettings, look, microvm_host, missing_tiers, tier_programs};
 pub use contexts::ContextInfo;
 pub use control::Control;

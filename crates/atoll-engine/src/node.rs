@@ -111,7 +111,11 @@ impl Node {
 
     /// Whether sandboxes of it can be made without a build. The disk is looked at only before its pool is open.
     pub fn is_built(&self, template: &str, tier: Tier) -> bool {
-        self.is_open(template, tier) || self.store.show(template).is_ok_and(|shown| shown.info.built)
+        self.is_open(template, tier)
+            || match tier {
+                Tier::Wasm => self.has_component(),
+                _ => self.store.show(template).is_ok_and(|shown| shown.info.built),
+            }
     }
 
     /// Whether its sandboxes can be made at once. Looks at memory only, unlike the two questions to the store.
@@ -142,7 +146,10 @@ impl Node {
     ) -> Result<Arc<Pool>, NodeError> {
         let template = match template {
             Some(name) => Some(self.template(&name, by, progress).await?),
-            None => None,
+            None => {
+                self.component(by, progress).await?;
+                None
+            }
         };
         let config = EngineConfig {
             tier,
@@ -192,14 +199,59 @@ impl Node {
 
     async fn ensure(&self, name: &str, progress: Arc<dyn Progress + Send>) -> Result<Template, NodeError> {
         let (store, wanted) = (self.store.clone(), name.to_owned());
+        let built = self.build_beside(move || store.ensure(&wanted, progress.as_ref()));
+        Ok(built.await??)
+    }
+
+    /// Runs a build on a thread of its own; [`Node::stop`] waits for it.
+    async fn build_beside<T: Send + 'static>(
+        &self,
+        build: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NodeError> {
         let building = Building::begin(&self.building);
         let work = move || {
-            let built = store.ensure(&wanted, progress.as_ref());
+            let built = build();
             drop(building);
             built
         };
         let built = tokio::task::spawn_blocking(work).await;
-        Ok(built.map_err(|_| NodeError::Stopping)??)
+        built.map_err(|_| NodeError::Stopping)
+    }
+
+    /// Builds Python for tier `wasm` if it is not, so that its engine only has to open it.
+    #[cfg(feature = "wasm")]
+    async fn component(&self, by: &Actor, progress: Arc<dyn Progress + Send>) -> Result<(), NodeError> {
+        if self.has_component() {
+            return Ok(());
+        }
+        let ticket = self.door(by.clone()).enter(Action::TemplateBuild, "wasm").await?;
+        let (store, program) = (self.store.clone(), self.config.program.clone());
+        let built = self.build_beside(move || store.ensure_component(&program, progress.as_ref()));
+        let built = built.await?.map_err(|error| EngineError::from(TierError::from(error)));
+        ticket.close(|| match &built {
+            Ok(component) => Closing {
+                reason: Some(format!("sha256:{}", component.checked.digest)),
+                ..Closing::of(Ending::Ok)
+            },
+            Err(error) => Closing::failed(error),
+        });
+        built.map(drop).map_err(NodeError::from)
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    async fn component(&self, _: &Actor, _: Arc<dyn Progress + Send>) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    #[cfg(feature = "wasm")]
+    fn has_component(&self) -> bool {
+        atoll_wasm::component::is_built(&self.config.home)
+    }
+
+    /// There is nothing to build; the engine reports the missing feature.
+    #[cfg(not(feature = "wasm"))]
+    fn has_component(&self) -> bool {
+        true
     }
 
     /// Makes a sandbox with a life of its own. Never more of them than there is room for.

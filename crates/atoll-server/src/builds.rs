@@ -1,57 +1,105 @@
-//! Templates that are only asked for: built beside the requests, which are told to come back. A request never waits for a
+//! What requests need and is not built yet: built beside the requests, which are told to retry. A request never waits for a
 //! build, which takes minutes.
 
 use crate::api::{ApiError, ErrorCode};
+use atoll_engine::template::Progress;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seconds after which a client that waits for a build may ask again.
 const COME_BACK: u64 = 10;
 
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BuildTarget {
+    Template(String),
+    /// Python for tier `wasm`.
+    Component,
+}
+
+impl BuildTarget {
+    fn not_ready(&self) -> ApiError {
+        let (message, command) = match self {
+            Self::Template(name) => (
+                format!("the template `{name}` is being built, which takes a few minutes"),
+                "atoll template build",
+            ),
+            Self::Component => (
+                "Python for tier `wasm` is being built, which takes about a minute".to_owned(),
+                "atoll run --tier wasm -c 1",
+            ),
+        };
+        ApiError::new(ErrorCode::NotReady, message)
+            .hint(format!(
+                "retry later; the operator can build in advance with `{command}`"
+            ))
+            .retry(COME_BACK)
+    }
+}
+
+/// Reports the progress of a build as events of the server's log.
+#[derive(Debug)]
+pub(crate) struct LoggedBuild {
+    what: String,
+}
+
+impl LoggedBuild {
+    pub(crate) fn of(target: &BuildTarget) -> Self {
+        let what = match target {
+            BuildTarget::Template(name) => format!("template {name}"),
+            BuildTarget::Component => "Python for tier wasm".to_owned(),
+        };
+        Self { what }
+    }
+}
+
+impl Progress for LoggedBuild {
+    fn step(&self, text: &str, done: u64, total: u64) {
+        tracing::debug!(done, total, "building {}: {text}", self.what);
+    }
+}
+
 /// A build that a request has begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Build {
     Runs,
-    /// The next request hears of it, and the one after that begins anew.
-    Failed,
+    /// The next request receives the error, and the one after that begins anew.
+    Failed(ApiError),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Builds(Arc<Mutex<HashMap<String, Build>>>);
+pub(crate) struct Builds(Arc<Mutex<HashMap<BuildTarget, Build>>>);
 
 impl Builds {
-    /// Says that the template is not there yet, and begins its build if nobody has. `build` tells whether it went well.
-    pub(crate) fn begin(&self, template: &str, build: impl Future<Output = bool> + Send + 'static) -> ApiError {
+    /// Returns the error for a request that needs `target`, and starts its build unless it is running.
+    pub(crate) fn begin(
+        &self,
+        target: BuildTarget,
+        build: impl Future<Output = Result<(), ApiError>> + Send + 'static,
+    ) -> ApiError {
         let mut builds = self.lock();
-        match builds.get(template) {
+        match builds.remove(&target) {
+            Some(Build::Failed(error)) => return error,
             Some(Build::Runs) => {}
-            Some(Build::Failed) => {
-                builds.remove(template);
-                return ApiError::new(ErrorCode::Internal, "the template could not be prepared");
-            }
             None => {
-                builds.insert(template.to_owned(), Build::Runs);
-                let (all, name) = (self.clone(), template.to_owned());
-                tokio::spawn(async move { all.ended(name, build.await) });
+                let (all, target) = (self.clone(), target.clone());
+                tokio::spawn(async move { all.ended(target, build.await) });
             }
         }
-        ApiError::new(
-            ErrorCode::NotReady,
-            format!("the template `{template}` is being built, which takes a few minutes"),
-        )
-        .hint("retry later; the operator can build templates in advance with `atoll template build`")
-        .retry(COME_BACK)
+        let error = target.not_ready();
+        builds.insert(target, Build::Runs);
+        error
     }
 
-    fn ended(&self, template: String, well: bool) {
+    fn ended(&self, target: BuildTarget, built: Result<(), ApiError>) {
         let mut builds = self.lock();
-        match well {
-            true => drop(builds.remove(&template)),
-            false => drop(builds.insert(template, Build::Failed)),
+        match built {
+            Ok(()) => drop(builds.remove(&target)),
+            Err(error) => drop(builds.insert(target, Build::Failed(error))),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Build>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<BuildTarget, Build>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,24 +110,36 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn a_build_runs_once_and_its_failure_is_told_once() {
+    async fn a_build_runs_once_and_its_failure_is_reported_once() {
         let builds = Builds::default();
-        let (end, ended) = oneshot::channel::<bool>();
-        let first = builds.begin("t", async move { ended.await.unwrap() });
+        let target = || BuildTarget::Template("t".to_owned());
+        let (end, ended) = oneshot::channel();
+        let first = builds.begin(target(), async move { ended.await.unwrap() });
         assert_eq!(
             (first.code(), first.retry_after()),
             (ErrorCode::NotReady, Some(COME_BACK))
         );
-        let never = async || -> bool { panic!("a second build of the same template") };
-        assert_eq!(builds.begin("t", never()).code(), ErrorCode::NotReady);
-        end.send(false).unwrap();
-        while builds.lock().get("t") == Some(&Build::Runs) {
+        let never = async || -> Result<(), ApiError> { panic!("a second build of the same template") };
+        assert_eq!(builds.begin(target(), never()).code(), ErrorCode::NotReady);
+        let no_wall = ApiError::new(ErrorCode::NoWall, "no index");
+        end.send(Err(no_wall.clone())).unwrap();
+        while builds.lock().get(&target()) == Some(&Build::Runs) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(builds.begin("t", never()).code(), ErrorCode::Internal);
-        assert_eq!(builds.begin("t", async { true }).code(), ErrorCode::NotReady);
-        while builds.lock().contains_key("t") {
+        assert_eq!(builds.begin(target(), never()), no_wall);
+        assert_eq!(builds.begin(target(), async { Ok(()) }).code(), ErrorCode::NotReady);
+        while builds.lock().contains_key(&target()) {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn the_component_has_its_own_message() {
+        let error = Builds::default().begin(BuildTarget::Component, async { Ok(()) });
+        assert!(error.message().contains("Python for tier `wasm`"), "{error:?}");
+        assert!(
+            error.hint_text().is_some_and(|hint| hint.contains("--tier wasm")),
+            "{error:?}"
+        );
     }
 }

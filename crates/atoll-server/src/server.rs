@@ -6,6 +6,7 @@ use crate::api::{self, AppState, state::Shared};
 use crate::approvals::Approvals;
 use crate::approvals::webhook::{self, Post, WebhookError};
 use crate::auth::KeyRing;
+use crate::builds::{BuildTarget, LoggedBuild};
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
 use crate::http::{ConnectionLimits, HostRules, Hurry, serve};
@@ -19,7 +20,7 @@ use crate::store::{Store, StoreError, VISIBLE_FOR};
 use crate::{Timestamp, admin, audit};
 use atoll_core::Tier;
 use atoll_engine::audit::{Actor, AuditError, AuditLog};
-use atoll_engine::template::{Progress, TemplateError, TemplateStore};
+use atoll_engine::template::{TemplateError, TemplateStore};
 use atoll_engine::{Audit, Node, NodeConfig, PoolSize};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -262,10 +263,16 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path, audi
 
 /// Builds the template and fills the pool; until then the server says that it is not ready.
 async fn warm_up(state: AppState) {
+    let target = BuildTarget::Template(state.settings.template.clone());
     let opened = state
         .sandboxes
         .node()
-        .open(&state.settings.template, Tier::Jail, &Actor::system(), Arc::new(Told))
+        .open(
+            &state.settings.template,
+            Tier::Jail,
+            &Actor::system(),
+            Arc::new(LoggedBuild::of(&target)),
+        )
         .await;
     match opened {
         Ok(_) => {
@@ -304,16 +311,6 @@ async fn look(state: &AppState) {
         state.sandboxes.tidy();
         state.approvals.tidy(|id| state.sandboxes.node().find(id).is_some());
         tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-/// A build that the log tells of.
-#[derive(Debug)]
-struct Told;
-
-impl Progress for Told {
-    fn step(&self, text: &str, done: u64, total: u64) {
-        tracing::debug!(done, total, "building the template: {text}");
     }
 }
 

@@ -1,54 +1,62 @@
 """The loop of a context that is WebAssembly: takes cells from the host, runs them, answers in messages.
 
 Imported once when the component is made, so that every sandbox starts behind it. `main()` is called in
-each sandbox, before any byte of a user. Text goes to the descriptors 1 and 2; messages go through calls of
-the host, of which there are two: `next` and `say`.
+each sandbox, before any byte of a user. Text goes to the descriptors 1 and 2; messages go through the two
+calls of the host in `kernel.wit`.
 """
 
 from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import io
 import json
 import os
+import socket
 import sys
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-import _eryx
+import componentize_py_types
+import wit_world
 from atoll_kernel import cells, errors, reseed
 from atoll_kernel.frames import HEADER_BYTES, encode
 from atoll_kernel.report import Report
 
 HOME = "/home/user"
 NO_INPUT = "input() is not available: code runs non-interactively; pass its data as files or variables"
+NO_NETWORK = "tier `wasm` does not support network access; use tier `jail` or above"
+STDLIB = "/python"
+# Modules that `componentize-py` leaves in the component. This module holds the ones it uses.
+BUILDER = ("atoll_app", "componentize_py_types", "wit_world")
+# Compiled in: without an entry in `sys.modules` it could be imported again.
+BUILDER_RUNTIME = "componentize_py_runtime"
 
 
 class Channel:
     """Messages through calls of the host."""
 
     def send(self, message: dict[str, Any]) -> None:
-        _call("say", encode(message)[HEADER_BYTES:].decode())
+        try:
+            wit_world.say(encode(message)[HEADER_BYTES:].decode())
+        except componentize_py_types.Err as failure:
+            raise OSError(failure.value) from None
 
     def receive(self) -> dict[str, Any] | None:
-        text = _call("next", "")
-        return json.loads(text) if text else None
-
-
-def _call(name: str, text: str) -> str:
-    """The host answers at once or makes all of the instance wait: nothing is ever pending."""
-    failed, answer = _eryx._eryx_invoke_async(name, text)
-    if failed:
-        raise OSError(answer)
-    return answer
+        text = wit_world.next()
+        return None if text is None else json.loads(text)
 
 
 def main() -> None:
     """Serves until the host hangs up."""
     cells.adopt_loop()
     reseed.all()
+    _hide_builder()
+    _restart_process_clock()
+    _explain_network()
     _settle_in()
     shell = cells.Shell()
     channel = Channel()
@@ -95,13 +103,46 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _hide_builder() -> None:
+    """Makes their import fail like that of any missing module."""
+    for name in BUILDER:
+        sys.modules.pop(name, None)
+    sys.modules[BUILDER_RUNTIME] = None  # type: ignore[assignment]
+
+
+def _restart_process_clock() -> None:
+    """The C library counts from the build of the component."""
+    time.process_time = _from_zero(time.process_time)
+    time.process_time_ns = _from_zero(time.process_time_ns)
+
+
+def _from_zero(clock: Callable[[], Any]) -> Callable[[], Any]:
+    start = clock()
+
+    def process_time() -> Any:
+        return clock() - start
+
+    return process_time
+
+
+def _explain_network() -> None:
+    """The host refuses sockets and look-ups in any case; this only replaces its message."""
+    socket.socket.__init__ = _no_network  # type: ignore[method-assign]
+    socket.getaddrinfo = _no_network
+
+
+def _no_network(*args: Any, **kwargs: Any) -> NoReturn:
+    raise PermissionError(errno.EACCES, NO_NETWORK)
+
+
 def _settle_in() -> None:
     """What the component could not know when it was made."""
     os.environ.clear()
     os.environ.update(HOME=HOME, USER="user", LANG="C.UTF-8", TMPDIR="/tmp")
     os.chdir(HOME)
     sys.argv = [""]
-    sys.path[:] = ["", *(place for place in sys.path if place.startswith("/python-stdlib"))]
+    sys.path[:] = ["", STDLIB]
+    sys.path_importer_cache.clear()
     warnings.formatwarning = errors.format_warning
     builtins.input = _no_input
     for fd, name in ((1, "stdout"), (2, "stderr")):

@@ -16,11 +16,11 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use wasmtime::component::{InstancePre, Val};
+use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store, UpdateDeadline};
 
-/// What the component is told to do first. It returns when the engine hangs up.
-const MAIN: &str = "from atoll_kernel import wasm\nwasm.main()";
+/// The export that runs a context. It returns when the engine hangs up.
+const SERVE: &str = "serve";
 const SIGSEGV: i32 = rustix::process::Signal::SEGV.as_raw();
 
 /// What all contexts of a sandbox start from.
@@ -71,20 +71,8 @@ pub(crate) struct Talk {
 }
 
 impl Talk {
-    /// What Python asks the host for.
-    pub(crate) fn answer(&self, name: &str, text: &str) -> Result<String, String> {
-        match name {
-            "next" => Ok(self.next().unwrap_or_default()),
-            "say" => self
-                .say(text)
-                .map(|()| String::new())
-                .map_err(|errno| errno.to_string()),
-            _ => Err(format!("unknown host call {name:?}")),
-        }
-    }
-
     /// The next message of the engine; `None` when it has hung up.
-    fn next(&self) -> Option<String> {
+    pub(crate) fn next(&self) -> Option<String> {
         self.set_running(false);
         let mut header = [0; 4];
         self.read(&mut header)?;
@@ -105,7 +93,7 @@ impl Talk {
         }
     }
 
-    fn say(&self, text: &str) -> Result<(), Errno> {
+    pub(crate) fn say(&self, text: &str) -> Result<(), Errno> {
         let text = match &self.aliases {
             Some(aliases) => &aliases.outside(text),
             None => text,
@@ -204,7 +192,7 @@ fn run(ground: &Ground, talk: Arc<Talk>, pipes: &Arc<Pipes>) -> wasmtime::Result
     });
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = call_main(ground, &mut store) => ended,
+            ended = serve(ground, &mut store) => ended.map(|()| 0),
             () = stop.woken() => Ok(0),
         }
     });
@@ -217,17 +205,8 @@ fn run(ground: &Ground, talk: Arc<Talk>, pipes: &Arc<Pipes>) -> wasmtime::Result
     }
 }
 
-async fn call_main(ground: &Ground, store: &mut Store<State>) -> wasmtime::Result<i32> {
+async fn serve(ground: &Ground, store: &mut Store<State>) -> wasmtime::Result<()> {
     let instance = ground.component.instantiate_async(&mut *store).await?;
-    let execute = instance
-        .get_func(&mut *store, "execute")
-        .ok_or_else(|| wasmtime::Error::msg("the component does not export `execute`"))?;
-    let mut results = [Val::Bool(false)];
-    execute
-        .call_async(&mut *store, &[Val::String(MAIN.to_owned())], &mut results)
-        .await?;
-    match results {
-        [Val::Result(Err(Some(words)))] => Err(wasmtime::Error::msg(format!("{words:?}"))),
-        _ => Ok(0),
-    }
+    let serve = instance.get_typed_func::<(), ()>(&mut *store, SERVE)?;
+    serve.call_async(&mut *store, ()).await
 }

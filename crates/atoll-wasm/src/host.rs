@@ -1,7 +1,7 @@
 //! What an instance can reach: files of its sandbox, a clock and randomness if its policy gives them, two pipes, and the talk with
 //! the engine.
 //!
-//! The component also knows connections; each is refused here, and no socket is ever made.
+//! The component also imports sockets; wasmtime's own are refused before a socket is made.
 
 use crate::context::Talk;
 use crate::memory::Portion;
@@ -12,10 +12,13 @@ use crate::tells::{self, Numbers, Tells};
 use atoll_core::Gives;
 use std::path::Path;
 use std::sync::Arc;
-use wasmtime::component::{Accessor, Linker, ResourceTable, Val};
+use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Engine, StoreContextMut};
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
-use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+/// The standard library, as code sees it.
+const STDLIB: &str = "/python";
 
 /// Everything of one instance.
 pub(crate) struct State {
@@ -85,13 +88,14 @@ fn wasi((stdlib, files): (&Path, &Path), gives: Gives, pipes: &Arc<Pipes>) -> wa
     // Each context has a thread of its own.
     builder.allow_blocking_current_thread(true);
     builder.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
-    builder.preopened_dir(stdlib, "/python-stdlib", DirPerms::READ, FilePerms::READ)?;
+    builder.preopened_dir(stdlib, STDLIB, FsPerms::ReadOnly)?;
     for place in PLACES {
-        let (dirs, plain) = match place.writable {
-            true => (DirPerms::all(), FilePerms::all()),
-            false => (DirPerms::READ, FilePerms::READ),
+        let permissions = if place.writable {
+            FsPerms::ReadWrite
+        } else {
+            FsPerms::ReadOnly
         };
-        builder.preopened_dir(files.join(place.name), place.inside, dirs, plain)?;
+        builder.preopened_dir(files.join(place.name), place.inside, permissions)?;
     }
     Ok(builder.build())
 }
@@ -103,57 +107,17 @@ pub(crate) fn linker(engine: &Engine, gives: Gives) -> wasmtime::Result<Linker<S
         tells::add(&mut linker)?;
     }
     add_talk(&mut linker)?;
-    add_no_network(&mut linker)?;
     Ok(linker)
 }
 
-type Answer = (Result<String, String>,);
-
-/// `invoke` is how Python calls the host; what it asks for is done before it returns.
+/// The two calls of `kernel.wit`. Code can make them itself, so the engine trusts no message.
 fn add_talk(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut root = linker.root();
-    root.func_wrap_concurrent(
-        "invoke",
-        |accessor: &Accessor<State>, (name, text): (String, String)| {
-            let talk = accessor.with(|mut access| Arc::clone(&access.get().talk));
-            let answer: Answer = (talk.answer(&name, &text),);
-            Box::pin(async move { Ok(answer) })
-        },
-    )?;
-    root.func_new("list-callbacks", |_, _, _, results| {
-        results[0] = Val::List(Vec::new());
-        Ok(())
+    root.func_wrap("next", |state: StoreContextMut<'_, State>, (): ()| {
+        Ok((state.data().talk.next(),))
     })?;
-    // Ways of the component that nothing here uses.
-    root.func_new("report-trace", |_, _, _, _| Ok(()))?;
-    root.func_new("report-output", |_, _, _, _| Ok(()))?;
-    Ok(())
-}
-
-fn add_no_network(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-    let refusal = || {
-        let words = Val::String("tier `wasm` does not support network access; use tier `jail` or above".to_owned());
-        Val::Variant("not-permitted".to_owned(), Some(Box::new(words)))
-    };
-    let refuse = move |results: &mut [Val], inner: bool| {
-        let error = match inner {
-            true => Val::Variant("tcp".to_owned(), Some(Box::new(refusal()))),
-            false => refusal(),
-        };
-        results[0] = Val::Result(Err(Some(Box::new(error))));
-    };
-    for (interface, names, inner) in [
-        ("eryx:net/tcp@0.1.0", ["connect", "read", "write"], false),
-        ("eryx:net/tls@0.1.0", ["upgrade", "read", "write"], true),
-    ] {
-        let mut instance = linker.instance(interface)?;
-        for name in names {
-            instance.func_new(name, move |_: StoreContextMut<'_, State>, _, _, results| {
-                refuse(results, inner);
-                Ok(())
-            })?;
-        }
-        instance.func_new("close", |_, _, _, _| Ok(()))?;
-    }
-    Ok(())
+    root.func_wrap("say", |state: StoreContextMut<'_, State>, (text,): (String,)| {
+        let said: Result<(), String> = state.data().talk.say(&text).map_err(|errno| errno.to_string());
+        Ok((said,))
+    })
 }

@@ -1,8 +1,9 @@
 //! The tier `wasm`: CPython as WebAssembly, on wasmtime, in a process of its own for each sandbox.
 //!
-//! Two programs live here, both started from the one `atoll` binary: `build_main` makes the component once, `main` is one
-//! sandbox. It speaks to the engine as an agent does in the other tiers. The engine itself only needs to know where the
-//! component is ([`component`]) and what a sandbox is started with ([`start`]); the rest is behind the feature `runtime`.
+//! Two programs live here, both started from the one `atoll` binary: `build_main` compiles the component once, `main` is one
+//! sandbox. It speaks to the engine as an agent does in the other tiers. The engine itself only needs to know what the
+//! component is built from ([`recipe`]), where it is ([`component`]) and what a sandbox is started with ([`start`]); the
+//! rest is behind the feature `runtime`.
 //! Nothing here knows policies, owners or the audit log.
 
 #[cfg(feature = "runtime")]
@@ -30,7 +31,7 @@ mod memory;
 mod outbox;
 #[cfg(feature = "runtime")]
 mod pipe;
-mod recipe;
+pub mod recipe;
 #[cfg(feature = "runtime")]
 mod refused;
 #[cfg(feature = "runtime")]

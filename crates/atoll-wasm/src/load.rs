@@ -15,11 +15,10 @@ use wasmtime::{Config, Engine, OptLevel};
 const STACK_BYTES: usize = 16 << 20;
 const WASM_STACK_BYTES: usize = 12 << 20;
 
-/// The same for making the component and for running it: wasmtime refuses code that was made for another.
+/// Compiling and running use the same settings: wasmtime refuses code that was compiled with others.
 pub(crate) fn engine() -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config.wasm_component_model(true);
-    config.wasm_component_model_async(true);
     config.epoch_interruption(true);
     config.memory_init_cow(true);
     config.cranelift_opt_level(OptLevel::Speed);

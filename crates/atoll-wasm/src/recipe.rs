@@ -1,72 +1,28 @@
-//! What the component is made of: versions, modules of Python, files of ours.
+//! What the component is built from: pinned versions, the builder's lock file, and the files of ours that become part of it.
 
-/// What runs the component, and makes it.
-pub const WASMTIME: &str = "44.0.3";
-pub(crate) const ERYX: &str = "0.5.0";
+use fs_err as fs;
+use sha2::{Digest, Sha256};
+use std::io;
+use std::path::Path;
 
-/// Imported before the first sandbox is made. What is missing here is imported when code asks for it.
-pub(crate) const MODULES: &[&str] = &[
-    "atoll_kernel.wasm",
-    "abc",
-    "argparse",
-    "array",
-    "base64",
-    "bisect",
-    "calendar",
-    "cmath",
-    "collections",
-    "collections.abc",
-    "concurrent.futures",
-    "copy",
-    "csv",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "difflib",
-    "enum",
-    "fractions",
-    "functools",
-    "glob",
-    "hashlib",
-    "heapq",
-    "html",
-    "io",
-    "itertools",
-    "json",
-    "logging",
-    "math",
-    "numbers",
-    "operator",
-    "os.path",
-    "pathlib",
-    "pickle",
-    "pprint",
-    "queue",
-    "random",
-    "re",
-    "secrets",
-    "shutil",
-    "statistics",
-    "string",
-    "struct",
-    "subprocess",
-    "tempfile",
-    "textwrap",
-    "threading",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-    "unicodedata",
-    "urllib.parse",
-    "uuid",
-    "xml.etree.ElementTree",
-    "zipfile",
-    "zlib",
-    "zoneinfo",
-];
+/// Compiles the component and runs it.
+pub const WASMTIME: &str = "48.0.8";
+/// Turns CPython and our kernel into WebAssembly.
+pub const COMPONENTIZE_PY: &str = "0.25.1";
+/// The builder as `pip` installs it, with hashes.
+pub const REQUIREMENTS: &str = include_str!("../python/requirements.lock");
+/// The module that the builder starts from.
+pub const APP: &str = "atoll_app";
+/// The interface between the component and its host.
+pub const WIT: &str = "kernel.wit";
+pub const WORLD: &str = "sandbox";
+/// Changes when the layout on disk or the way of building changes.
+const LAYOUT: u32 = 4;
 
-/// Of our kernel: what does not need IPython, and what is for here only.
+const APP_TEXT: &str = include_str!("../python/atoll_app.py");
+const WIT_TEXT: &str = include_str!("../python/kernel.wit");
+
+/// Files of the shared kernel that do not need IPython.
 const KERNEL: &[&str] = &[
     "__init__.py",
     "errors.py",
@@ -76,15 +32,36 @@ const KERNEL: &[&str] = &[
     "report.py",
     "reseed.py",
 ];
+/// Files of the kernel for this tier only.
 const OWN: &[(&str, &str)] = &[
     ("cells.py", include_str!("../python/cells.py")),
     ("wasm.py", include_str!("../python/wasm.py")),
 ];
 
-/// Every file of ours that becomes part of the component.
-pub(crate) fn kernel() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn kernel() -> impl Iterator<Item = (&'static str, &'static str)> {
     let shared = atoll_guest::KERNEL_FILES.iter();
     shared.filter(|(name, _)| KERNEL.contains(name)).chain(OWN).copied()
+}
+
+/// Writes the builder's input into an empty directory: the module [`APP`], the kernel, and [`WIT`].
+pub fn write_app(dir: &Path) -> io::Result<()> {
+    let package = dir.join("atoll_kernel");
+    fs::create_dir_all(&package)?;
+    kernel().try_for_each(|(name, text)| fs::write(package.join(name), text))?;
+    fs::write(dir.join(WIT), WIT_TEXT)?;
+    fs::write(dir.join(APP).with_extension("py"), APP_TEXT)
+}
+
+/// Names a component by all that it is built from, so that another version of any part is another component.
+pub fn key() -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!(
+        "{LAYOUT}\n{WASMTIME}\n{COMPONENTIZE_PY}\n{REQUIREMENTS}\n{WIT_TEXT}\n{APP_TEXT}\n"
+    ));
+    for (name, text) in kernel() {
+        hash.update(format!("{name}\n{text}\n"));
+    }
+    format!("{:x}", hash.finalize())[..16].to_owned()
 }
 
 #[cfg(test)]
@@ -92,17 +69,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_are_those_that_are_locked() {
+    fn wasmtime_is_the_locked_version() {
         let locked = include_str!("../../../Cargo.lock");
-        for (name, version) in [("wasmtime", WASMTIME), ("eryx", ERYX)] {
-            let entry = format!("name = \"{name}\"\nversion = \"{version}\"\n");
-            assert!(locked.contains(&entry), "{name} is not {version} in Cargo.lock");
-        }
+        let entry = format!("name = \"wasmtime\"\nversion = \"{WASMTIME}\"\n");
+        assert!(locked.contains(&entry), "wasmtime is not {WASMTIME} in Cargo.lock");
     }
 
     #[test]
-    fn every_file_of_the_kernel_is_there() {
-        let names: Vec<&str> = kernel().map(|(name, _)| name).collect();
-        assert!(KERNEL.iter().all(|name| names.contains(name)), "{names:?}");
+    fn the_builder_is_pinned_with_a_hash_per_architecture() {
+        let mut lines = REQUIREMENTS.lines();
+        let pin = format!("componentize-py=={COMPONENTIZE_PY} \\");
+        assert_eq!(lines.next(), Some(pin.as_str()));
+        let hashes: Vec<&str> = lines.collect();
+        assert_eq!(hashes.len(), 2);
+        assert!(
+            hashes
+                .iter()
+                .all(|line| line.trim_start().starts_with("--hash=sha256:")),
+            "{hashes:?}"
+        );
+    }
+
+    #[test]
+    fn every_file_of_the_kernel_exists_and_is_written() {
+        assert_eq!(kernel().count(), KERNEL.len() + OWN.len());
+        let dir = tempfile::tempdir().unwrap();
+        write_app(dir.path()).unwrap();
+        for name in [
+            "kernel.wit",
+            "atoll_app.py",
+            "atoll_kernel/wasm.py",
+            "atoll_kernel/errors.py",
+        ] {
+            assert!(dir.path().join(name).is_file(), "{name}");
+        }
     }
 }

@@ -34,6 +34,11 @@ fn main() -> ExitCode {
         Some("__wasm") => return ExitCode::from(u8::from(atoll_wasm::main() != 0)),
         #[cfg(feature = "wasm")]
         Some("__wasm-build") => return ExitCode::from(u8::from(atoll_wasm::build_main(words) != 0)),
+        #[cfg(feature = "wasm")]
+        Some("__wasm-pack") => {
+            let packed = commands::component::pack(words);
+            return ExitCode::from(packed.unwrap_or_else(|failure| output::report(&failure, false)) as u8);
+        }
         _ => {}
     }
     let cli = match Cli::try_parse() {

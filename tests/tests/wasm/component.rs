@@ -1,8 +1,9 @@
 //! The component in the data directory is code: what is not what was built is never loaded.
 
+use crate::source::{run_wasm, without_index};
 use crate::{engine_in, sandbox};
 use anyhow::{Result, ensure};
-use atoll_tests::{home, python};
+use atoll_tests::{Ran, atoll, binary, home, python, run_command};
 use atoll_wasm::component;
 use std::path::PathBuf;
 use std::process::Command;
@@ -56,5 +57,67 @@ async fn a_change_behind_the_check_changes_nothing() -> Result<()> {
     let mut one = sandbox(&engine).await?;
     assert_eq!(python(&mut one, "print(6 * 7)").await?.stdout, "42\n");
     engine.stop().await;
+    Ok(())
+}
+
+fn lines_with(ran: &Ran, text: &str) -> usize {
+    ran.stderr.lines().filter(|line| line.contains(text)).count()
+}
+
+#[test]
+fn two_starters_build_once_and_old_components_are_removed() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let old = home.path().join("wasm/0123456789abcdef");
+    std::fs::create_dir_all(old.join("stdlib"))?;
+    let start = || {
+        let mut command = atoll();
+        command.env("ATOLL_HOME", home.path());
+        run_wasm(command)
+    };
+    let ran = std::thread::scope(|scope| {
+        let starters = [(); 2].map(|()| scope.spawn(start));
+        starters.map(|starter| starter.join().unwrap())
+    });
+    let [first, second] = ran;
+    let ran = [first?, second?];
+    for one in &ran {
+        ensure!(one.stdout == "42\n", "{one:?}");
+    }
+    for (step, times) in [
+        ("installing componentize-py", 1),
+        ("compiling", 1),
+        ("computing the digests", 1),
+    ] {
+        let told: usize = ran.iter().map(|one| lines_with(one, step)).sum();
+        ensure!(told == times, "{step}: {ran:?}");
+    }
+    ensure!(!old.exists());
+    Ok(())
+}
+
+/// As `cargo xtask dist` installs them, in the layout of a prefix.
+#[test]
+fn ready_made_files_need_no_index() -> Result<()> {
+    let prefix = tempfile::tempdir()?;
+    let program = prefix.path().join("bin/atoll");
+    std::fs::create_dir_all(prefix.path().join("bin"))?;
+    std::fs::copy(binary(), &program)?;
+    let files = prefix.path().join("share/atoll/wasm");
+    let packed = run_command(atoll().arg("__wasm-pack").arg(&files))?;
+    ensure!(packed.code == Some(0), "{packed:?}");
+    let home = tempfile::tempdir()?;
+    let ran = run_wasm(without_index(Command::new(&program), home.path()))?;
+    ensure!(ran.stdout == "42\n", "{ran:?}");
+    ensure!(
+        lines_with(&ran, "unpacking the ready-made files") == 1 && lines_with(&ran, "componentize-py") == 0,
+        "{ran:?}"
+    );
+    std::fs::write(files.join("stdlib.tar.gz"), "changed")?;
+    let home = tempfile::tempdir()?;
+    let refused = run_wasm(without_index(Command::new(&program), home.path()))?;
+    ensure!(
+        refused.code == Some(5) && refused.stderr.contains("does not match its digest"),
+        "{refused:?}"
+    );
     Ok(())
 }

@@ -91,17 +91,41 @@ async fn no_program_and_no_process() -> Result<()> {
     Ok(())
 }
 
-/// The component's own ways to the host, called by hand.
+/// What `componentize-py` needs at build time is not for code.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_components_own_calls_reach_nothing() -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    let code = format!(
-        "import _eryx\nprint(_eryx._eryx_tcp_connect('127.0.0.1', {port}))\nprint(_eryx._eryx_invoke_async('open', '/etc/passwd'))"
-    );
-    let seen = inside(&code).await?;
-    listener.set_nonblocking(true)?;
-    ensure!(listener.accept().is_err(), "somebody has knocked: {seen}");
-    ensure!(!seen.contains("root:"), "{seen}");
+async fn modules_of_the_builder_are_not_importable() -> Result<()> {
+    let code = "for name in ('atoll_app', 'componentize_py_runtime', 'componentize_py_types', 'componentize_py_async_support', \
+                'poll_loop', 'wit_world'):\n    try:\n        __import__(name)\n        print('imported', name)\n    \
+                except ModuleNotFoundError:\n        pass\nimport sys\nprint(sys.path)";
+    ensure!(inside(code).await? == "['', '/python']\n");
+    Ok(())
+}
+
+/// Calls of the builder's compiled module, which code can bring back: `call_import` reaches `next` and `say` of the host, and
+/// any other function number is a trap of this context.
+const BUILDER_CALLS: [&str; 6] = [
+    "builder.call_import(99, [])",
+    "builder.call_import(1, [])",
+    "builder.call_import(1, [7])",
+    "builder.call_import(1, ['no message of ours'])",
+    "builder.drop_resource(0, 0)",
+    "builder.drop_resource(99, 1)",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_the_builder_end_at_most_their_own_context() -> Result<()> {
+    let engine = engine().await?;
+    let (mut one, mut other) = (sandbox(&engine).await?, sandbox(&engine).await?);
+    for call in BUILDER_CALLS {
+        let code = format!(
+            "import sys\ndel sys.modules['componentize_py_runtime']\nimport componentize_py_runtime as builder\n{call}"
+        );
+        let ran = python(&mut one, &code).await?;
+        for sandbox in [&mut one, &mut other] {
+            let after = python(sandbox, "print(6 * 7)").await?;
+            ensure!(after.stdout == "42\n", "{call}: {ran:?}, then {after:?}");
+        }
+    }
+    engine.stop().await;
     Ok(())
 }

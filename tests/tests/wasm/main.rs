@@ -1,11 +1,14 @@
-//! The tier `wasm`: what a person types, what ends code, what is reachable from inside, and the component it all starts from.
+//! The tier `wasm`: what a person types, what ends code, what is reachable from inside, and
+//! the component it all starts from.
 
 mod component;
 mod gives;
 mod inside;
+mod library;
 mod limits;
 mod moves;
 mod smoke;
+mod source;
 mod state;
 
 use anyhow::Result;

@@ -43,8 +43,6 @@ pub use oci::TierSettings;
 pub(crate) use open::open;
 pub(crate) use saved::{Back, Files, Saved, SavedContext, digest};
 pub(crate) use start::Inspected;
-#[cfg(feature = "wasm")]
-pub use wasm::prepare_wasm;
 
 /// The answer of a tier, which takes its time.
 pub(crate) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -7,6 +7,8 @@
 
 mod build;
 mod compile;
+#[cfg(feature = "wasm")]
+mod component;
 mod digest;
 mod elf;
 mod error;
@@ -44,6 +46,8 @@ use std::path::PathBuf;
 
 pub use build::BuildError;
 pub use compile::CompileError;
+#[cfg(feature = "wasm")]
+pub use component::{ComponentBuildError, PreparedComponent, ReadyMadeError};
 pub use digest::DigestError;
 pub use elf::ElfError;
 pub use error::TemplateError;

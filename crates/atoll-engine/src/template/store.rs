@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct TemplateStore {
     home: PathBuf,
-    places: Places,
-    patience: Patience,
+    pub(super) places: Places,
+    pub(super) patience: Patience,
 }
 
 impl TemplateStore {

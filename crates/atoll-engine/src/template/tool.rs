@@ -70,6 +70,8 @@ pub struct Known {
     words: &'static [&'static str],
     what: &'static str,
     hint: &'static str,
+    /// The host has no package index, or one without the package.
+    of_index: bool,
 }
 
 static KNOWN: [Known; 4] = [
@@ -77,11 +79,13 @@ static KNOWN: [Known; 4] = [
         words: &["No space left on device", "Disk quota exceeded"],
         what: "the disk is full",
         hint: "free some disk space, or set ATOLL_HOME (and TMPDIR) to a directory on a larger disk",
+        of_index: false,
     },
     Known {
         words: &["DO NOT MATCH THE HASHES", "Hash mismatch"],
         what: "a package does not match its hash in the lock file",
         hint: "clear the installer's cache, then retry",
+        of_index: false,
     },
     Known {
         words: &[
@@ -97,11 +101,17 @@ static KNOWN: [Known; 4] = [
         ],
         what: "the package index is unreachable",
         hint: "check the network, the proxy, and PIP_INDEX_URL if you use a mirror, then retry",
+        of_index: true,
     },
     Known {
-        words: &["No matching distribution found", "no wheels with a matching"],
+        words: &[
+            "No matching distribution found",
+            "no wheels with a matching",
+            "Packages were unavailable because",
+        ],
         what: "the package index has no matching package for this Python version",
         hint: "check the index (PIP_INDEX_URL), or set ATOLL_PYTHON to another Python version that the recipe allows",
+        of_index: true,
     },
 ];
 
@@ -115,6 +125,15 @@ impl ToolError {
             | ToolError::Follow { .. }
             | ToolError::Failed { .. }
             | ToolError::Stopped { .. } => None,
+        }
+    }
+
+    /// Why the package index could not be used, if that was the failure.
+    #[cfg_attr(not(feature = "wasm"), expect(dead_code, reason = "only `wasm` has another way"))]
+    pub(super) fn missing_index(&self) -> Option<&'static str> {
+        match self {
+            ToolError::Explained { known, .. } if known.of_index => Some(known.what),
+            _ => None,
         }
     }
 

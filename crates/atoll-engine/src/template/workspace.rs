@@ -28,12 +28,12 @@ pub enum WorkspaceError {
         #[source]
         source: Errno,
     },
-    #[error("cannot sync the finished template to disk")]
+    #[error("cannot sync the finished build to disk")]
     Sync {
         #[source]
         source: Errno,
     },
-    #[error("cannot move the finished template to `{path}`")]
+    #[error("cannot move the finished build to `{path}`")]
     Publish {
         path: PathBuf,
         #[source]

@@ -14,7 +14,7 @@ pub use wish::{Made, Past, Wish};
 use crate::api::{ApiError, ErrorCode};
 use crate::approvals::Approvals;
 use crate::auth::Caller;
-use crate::builds::Builds;
+use crate::builds::{BuildTarget, Builds, LoggedBuild};
 use crate::clock::Timestamp;
 use crate::limits::{Admission, Limits as Quotas};
 use crate::metrics::{ClaimedFrom, Metrics};
@@ -25,7 +25,7 @@ use atoll_core::{EndReason, SandboxId, Tier};
 use atoll_engine::gate::Approver;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
-use atoll_engine::{Node, Origin, Quiet, SandboxSpec};
+use atoll_engine::{Node, Origin, SandboxSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -185,26 +185,35 @@ impl Sandboxes {
 
     /// One that is not there is refused; one that is not built is begun.
     fn check_template(&self, caller: &Caller, template: &str, tier: Tier) -> Result<(), ApiError> {
-        match tier == Tier::Wasm || self.has_template(template) {
-            false => Err(ApiError::new(
+        if tier != Tier::Wasm && !self.has_template(template) {
+            return Err(ApiError::new(
                 ErrorCode::NotFound,
                 format!("unknown template `{template}`; available: {}", self.template_names()),
-            )),
-            true if tier == Tier::Wasm || self.node.is_built(template, tier) => Ok(()),
-            true => Err(self.build(caller, template, tier)),
+            ));
+        }
+        if self.node.is_built(template, tier) {
+            Ok(())
+        } else {
+            Err(self.build(caller, template, tier))
         }
     }
 
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
     fn build(&self, caller: &Caller, template: &str, tier: Tier) -> ApiError {
         let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
-        self.builds.begin(template, async move {
-            tracing::info!(template = name, "building a template that a request needs");
-            let opened = node.open(&name, tier, &by, Arc::new(Quiet)).await;
-            if let Err(error) = &opened {
-                tracing::error!(error = %crate::chain(error), "template could not be prepared");
-            }
-            opened.is_ok()
+        let target = if tier == Tier::Wasm {
+            BuildTarget::Component
+        } else {
+            BuildTarget::Template(name.clone())
+        };
+        let progress = Arc::new(LoggedBuild::of(&target));
+        self.builds.begin(target, async move {
+            tracing::info!(template = name, %tier, "building what a request needs");
+            let opened = node.open(&name, tier, &by, progress).await;
+            opened.map(drop).map_err(|error| {
+                tracing::error!(error = %crate::chain(&error), "the build failed");
+                ApiError::from(error)
+            })
         })
     }
 

@@ -3,6 +3,8 @@
 pub(crate) mod approvals;
 pub(crate) mod audit;
 mod code;
+#[cfg(feature = "wasm")]
+pub(crate) mod component;
 pub(crate) mod doctor;
 mod dry_report;
 pub(crate) mod keys;

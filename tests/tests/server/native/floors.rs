@@ -109,7 +109,7 @@ fn a_floor_of_a_calls_own_policy_holds_for_that_call() -> Result<()> {
 #[test]
 fn a_call_that_keeps_more_from_code_than_its_sandbox_is_denied() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let server = Server::start(home.path(), &[])?;
+    let server = Server::start_with_wasm(home.path())?;
     let id = server.sandbox(&json!({"tier": "wasm"}))?;
     let keeps =
         |what: &str| json!({"code": "print(1)", "policy": {"inherit": "standard", "tiers": {"wasm": {what: false}}}});

@@ -8,9 +8,10 @@ mod process;
 mod wall;
 
 use super::{Backend, BareSandbox, Fresh, Later, Made, TierError};
+use crate::node::Quiet;
 use crate::stat::Stats;
+use crate::template::{ComponentBuildError, PreparedComponent, TemplateStore};
 use atoll_core::{SandboxId, Tier};
-use atoll_wasm::component::{self, Checked, ComponentError};
 use dir::Dirs;
 use process::{Live, Process};
 use serde_json::{Map, Value, json};
@@ -22,16 +23,16 @@ use wall::WasmWall;
 pub(crate) struct WasmBackend {
     program: PathBuf,
     dirs: Dirs,
-    component: Arc<Checked>,
+    component: Arc<PreparedComponent>,
     live: Live,
 }
 
 impl WasmBackend {
-    /// Checks the component, and makes it first if it is not there or not what it was.
+    /// Opens the component. [`Node`](crate::Node) and `atoll run` build it before, with progress.
     pub(crate) async fn start(home: &Path, program: &Path) -> Result<Self, TierError> {
-        let (at, with) = (home.to_owned(), program.to_owned());
-        let checked = tokio::task::spawn_blocking(move || prepare_wasm(&at, &with, &mut |_| {})).await;
-        let component = checked.map_err(|error| TierError::Sandbox(error.to_string()))??;
+        let (store, with) = (TemplateStore::new(home.to_owned()), program.to_owned());
+        let prepared = tokio::task::spawn_blocking(move || store.ensure_component(&with, &Quiet)).await;
+        let component = prepared.map_err(|error| TierError::Sandbox(error.to_string()))??;
         Ok(Self {
             program: program.to_owned(),
             dirs: Dirs::open(home).map_err(TierError::Start)?,
@@ -41,7 +42,7 @@ impl WasmBackend {
     }
 
     pub(crate) fn digest(&self) -> String {
-        format!("sha256:{}", self.component.digest)
+        format!("sha256:{}", self.component.checked.digest)
     }
 
     async fn make_one(&self, made: Made) -> Result<Fresh, TierError> {
@@ -54,7 +55,7 @@ impl WasmBackend {
             .map_err(|error| TierError::Claim(error.to_string()))?;
         let process = Process::start(
             &self.program,
-            &self.component,
+            &self.component.checked,
             dir,
             (made.limits, made.gives),
             &self.live,
@@ -87,7 +88,7 @@ impl Backend for WasmBackend {
     fn ready(&self) -> Later<'_, Result<Map<String, Value>, TierError>> {
         let facts = [
             ("wasmtime".to_owned(), json!(atoll_wasm::WASMTIME)),
-            ("component".to_owned(), json!(self.component.digest)),
+            ("component".to_owned(), json!(self.component.checked.digest)),
         ];
         Box::pin(async move { Ok(facts.into_iter().collect()) })
     }
@@ -101,33 +102,17 @@ impl Backend for WasmBackend {
     }
 }
 
-/// The component, checked; made first if it is not there, or is not what was made. `tell` hears of each step.
-pub fn prepare_wasm(home: &Path, program: &Path, tell: &mut dyn FnMut(&str)) -> Result<Checked, TierError> {
-    match component::open(home) {
-        Err(ComponentError::NotBuilt | ComponentError::Changed { .. }) => {
-            component::build(home, program, tell).map_err(|error| not_made(&error))?;
-            component::open(home).map_err(|error| not_made(&error))
+impl From<ComponentBuildError> for TierError {
+    fn from(error: ComponentBuildError) -> Self {
+        let retry = "fix the cause above and retry; the build runs once and is cached in the data directory";
+        Self::NoWall {
+            layer: "wasm".to_owned(),
+            message: atoll_jail::chain(&error),
+            fix: error.hint().unwrap_or(retry).to_owned(),
         }
-        checked => checked.map_err(|error| not_made(&error)),
     }
-}
-
-fn not_made(error: &ComponentError) -> TierError {
-    no_wall(
-        "wasm",
-        &atoll_jail::chain(error),
-        "fix the cause above and retry; the build runs once and is cached in the data directory",
-    )
 }
 
 fn in_making(error: std::io::Error) -> TierError {
     TierError::Sandbox(format!("cannot create its directory: {error}"))
-}
-
-fn no_wall(layer: &str, message: &str, fix: &str) -> TierError {
-    TierError::NoWall {
-        layer: layer.to_owned(),
-        message: message.to_owned(),
-        fix: fix.to_owned(),
-    }
 }

@@ -5,9 +5,9 @@ use crate::backend::agent::Agent;
 use crate::backend::context::{Context, Interpreter};
 use crate::backend::start::Inspected;
 use crate::backend::{BareSandbox, Later, Layers, OpenInput, TierError, Wall};
+use crate::template::PreparedComponent;
 use atoll_core::dry_run::Attempts;
 use atoll_core::{Gives, Limits};
-use atoll_wasm::component::Checked;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ const PYTHON: &str = "python";
 #[derive(Debug)]
 pub(super) struct WasmWall {
     process: Process,
-    component: Arc<Checked>,
+    component: Arc<PreparedComponent>,
     gives: Gives,
 }
 
 impl WasmWall {
-    pub(super) fn new(process: Process, component: Arc<Checked>, gives: Gives) -> Self {
+    pub(super) fn new(process: Process, component: Arc<PreparedComponent>, gives: Gives) -> Self {
         Self {
             process,
             component,
@@ -47,7 +47,7 @@ impl WasmWall {
         let first = |name: &str| line(name).and_then(|value| value.split_whitespace().next());
         let wasm = json!({
             "runtime": format!("wasmtime {}", atoll_wasm::WASMTIME),
-            "component": self.component.digest,
+            "component": self.component.checked.digest,
             "deadline": "epoch",
             "clock": self.gives.clock,
             "random": self.gives.random,

@@ -13,7 +13,7 @@ pub(super) fn report(home: &Path) -> TierReport {
         fix: None,
     };
     let component = component(home);
-    // A component that is not there, or is not what it was, is made when it is needed.
+    // A component that is absent or was modified is built when it is needed.
     TierReport {
         tier: "wasm",
         available: true,
@@ -32,7 +32,7 @@ fn component(home: &Path) -> LayerReport {
         ),
         Err(error) => (false, error.to_string()),
     };
-    let build = "run `atoll run --tier wasm -c 1`; the first run builds it in about 30 s";
+    let build = "run `atoll run --tier wasm -c 1`; the first run builds it in about a minute";
     LayerReport {
         name: "component".to_owned(),
         available,

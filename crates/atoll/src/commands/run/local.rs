@@ -168,27 +168,9 @@ async fn start(ground: &Ground, tier: Tier, request: &Request) -> Result<Engine,
     Engine::start(config, template).await.map_err(Fault::Engine)
 }
 
-/// Its Python is made once; that takes a while, and is shown.
 #[cfg(feature = "wasm")]
 fn prepare_wasm(ground: &Ground) -> Result<(), Fault> {
-    use atoll_engine::template::Progress;
-    let bar = crate::bar::Bar::new("Python for tier wasm".to_owned(), ground.store.stop());
-    let mut done = 0;
-    let mut tell = |step: &str| {
-        bar.step(step, done, atoll_wasm::component::STEPS);
-        done += 1;
-    };
-    let prepared = match atoll_wasm::component::is_built(&ground.home) {
-        true => Ok(()),
-        false => atoll_engine::prepare_wasm(&ground.home, &ground.program, &mut tell).map(drop),
-    };
-    bar.finish();
-    // A signal ends the build as well.
-    let stopped = ground.store.stop().is_stopped();
-    prepared.map_err(|error| match stopped {
-        true => Fault::Engine(EngineError::Interrupted),
-        false => Fault::Engine(error.into()),
-    })
+    crate::commands::component::prepare(&ground.store, &ground.log, &ground.program).map_err(Fault::Engine)
 }
 
 #[cfg(not(feature = "wasm"))]

@@ -1,0 +1,59 @@
+//! The Python of the tier: modules of its library, clocks, and what the build leaves behind.
+
+use crate::{engine, sandbox};
+use anyhow::{Result, ensure};
+use atoll_core::Outcome;
+use atoll_tests::python;
+
+async fn printed(code: &str) -> Result<String> {
+    let engine = engine().await?;
+    let mut one = sandbox(&engine).await?;
+    let ran = python(&mut one, code).await?;
+    engine.stop().await;
+    ensure!(ran.outcome == Outcome::Ok, "{ran:?}");
+    Ok(ran.stdout)
+}
+
+/// These are not imported when the component is built.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_modules_of_the_library_are_imported_on_request() -> Result<()> {
+    let code = "import sys, tomllib, email.message, sqlite3, unittest, zoneinfo\n\
+                message = email.message.EmailMessage()\nmessage['To'] = 'a@b.c'\n\
+                row = sqlite3.connect('/tmp/one.db').execute('select 6 * 7').fetchone()\n\
+                print(tomllib.loads('x = 1'), message['To'], row[0], zoneinfo.ZoneInfo.__name__)\n\
+                print(sys.version_info[:2], sys.gettrace(), sys.getprofile())";
+    ensure!(printed(code).await? == "{'x': 1} a@b.c 42 ZoneInfo\n(3, 14) None None\n");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn network_access_is_refused_with_a_message() -> Result<()> {
+    let code = "import _socket, socket, urllib.request\n\
+                for attempt in (socket.socket, lambda: socket.create_connection(('localhost', 80)), _socket.socket,\n        \
+                lambda: urllib.request.urlopen('http://localhost')):\n    try:\n        attempt()\n    \
+                except OSError as error:\n        print('does not support network access' in str(error))";
+    ensure!(printed(code).await? == "True\nTrue\nFalse\nTrue\n");
+    Ok(())
+}
+
+/// The C library counts process time from the build of the component.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_time_starts_near_zero_and_advances() -> Result<()> {
+    let code = "import time\nfirst, first_ns = time.process_time(), time.process_time_ns()\nsum(range(10**5))\n\
+                print(0 <= first < 60, 0 <= first_ns < 60 * 10**9, time.process_time() > first, time.process_time_ns() > first_ns)";
+    ensure!(printed(code).await? == "True True True True\n");
+    Ok(())
+}
+
+/// The host takes at most 64 KiB per write.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_writes_are_whole() -> Result<()> {
+    let code = "import io, os, pathlib, shutil\ndata = bytes(range(256)) * 4096\n\
+                open('/tmp/a', 'wb').write(data)\npathlib.Path('/tmp/b').write_bytes(data)\n\
+                shutil.copyfile('/tmp/a', '/tmp/c')\nopen('/tmp/d', 'w').write('x' * 2**20)\n\
+                print([pathlib.Path('/tmp', name).read_bytes() == data for name in 'abc'], os.path.getsize('/tmp/d'))";
+    ensure!(printed(code).await? == "[True, True, True] 1048576\n");
+    let text = printed("print('x' * 300_000, end='')").await?;
+    ensure!(text.len() == 300_000, "{}", text.len());
+    Ok(())
+}
