@@ -18,6 +18,7 @@ const NOT_AGAIN: &[&str] = &[
     "registry::",
     "rootless::",
     "smoke::",
+    "table::",
     "filter::a_",
     "filter::every",
     "filter::what",
