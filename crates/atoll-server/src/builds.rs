@@ -37,10 +37,11 @@ impl BuildTarget {
     }
 }
 
-/// Reports the progress of a build as events of the server's log.
+/// Reports the progress of a build as events of the server's log, one for each phase.
 #[derive(Debug)]
 pub(crate) struct LoggedBuild {
     what: String,
+    phase: Mutex<String>,
 }
 
 impl LoggedBuild {
@@ -49,13 +50,20 @@ impl LoggedBuild {
             BuildTarget::Template(name) => format!("template {name}"),
             BuildTarget::Component => "Python for tier wasm".to_owned(),
         };
-        Self { what }
+        Self {
+            what,
+            phase: Mutex::default(),
+        }
     }
 }
 
 impl Progress for LoggedBuild {
     fn step(&self, text: &str, done: u64, total: u64) {
-        tracing::debug!(done, total, "building {}: {text}", self.what);
+        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        if *phase != text {
+            tracing::info!(done, total, "building {}: {text}", self.what);
+            text.clone_into(&mut phase);
+        }
     }
 }
 

@@ -77,7 +77,7 @@ fn a_used_up_quota_is_a_limit_and_a_missing_key_says_which_variable() {
     assert!(keyless.stderr.contains("hint: set ATOLL_API_KEY"), "{keyless:?}");
 }
 
-/// The template's build asks an interpreter that never answers.
+/// The builds of the template and of Python for `wasm` ask an interpreter that never answers.
 #[test]
 fn a_request_does_not_wait_for_a_build() {
     let home = tempfile::tempdir().unwrap();
@@ -90,7 +90,11 @@ fn a_request_does_not_wait_for_a_build() {
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = serve(home.path(), &["--template", "python-min", "--pool-min", "0"]);
     let server = Server::spawn(home.path(), command.env("ATOLL_PYTHON", &python)).unwrap();
-    for (path, call) in [("/v1/run", json!({"code": "1"})), ("/v1/sandboxes", json!({}))] {
+    for (path, call, what) in [
+        ("/v1/run", json!({"code": "1"}), "the template `python-min`"),
+        ("/v1/sandboxes", json!({}), "the template `python-min`"),
+        ("/v1/sandboxes", json!({"tier": "wasm"}), "Python for tier `wasm`"),
+    ] {
         let answer = server.json("POST", path, &call).unwrap();
         assert_eq!(
             (answer.status, answer.code().unwrap().as_str()),
@@ -98,7 +102,8 @@ fn a_request_does_not_wait_for_a_build() {
             "{}",
             answer.text()
         );
-        assert!(answer.text().contains("is being built") && answer.header("retry-after").is_some());
+        assert!(answer.text().contains(&format!("{what} is being built")), "{}", answer.text());
+        assert!(answer.header("retry-after").is_some());
     }
     let url = format!("http://{}", server.api);
     let ran = run_command(server.atoll().args(["run", "--server", &url, "-c", "1"])).unwrap();
