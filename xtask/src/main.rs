@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::packages::NeedsInstall;
+use crate::packages::{NeedsInstall, Purpose};
 use crate::project::Project;
 use crate::request::{TestRequest, UsageError};
 
@@ -73,10 +73,21 @@ fn dispatch(args: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The product and the benchmarks in one build: alone, the benchmarks would get the shared crates with other features.
 fn bench(project: &Project, args: &[&str]) -> Result<()> {
     let _lock = project.claim_target_dir()?;
-    suite::build_atoll(project)?;
-    let mut bench = project.cargo();
-    bench.args(["run", "--release", "-p", "atoll-bench", "--"]).args(args);
-    steps::check(&mut bench)
+    packages::ensure_packages(&[
+        Purpose::Build,
+        Purpose::Run,
+        Purpose::Bench,
+        Purpose::Container,
+        Purpose::Gvisor,
+        Purpose::Microvm,
+    ])?;
+    steps::check(
+        project
+            .cargo()
+            .args(["build", "--release", "-p", "atoll", "-p", "atoll-bench"]),
+    )?;
+    steps::check(project.command(project.target.join("release/atoll-bench")).args(args))
 }

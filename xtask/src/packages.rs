@@ -22,12 +22,14 @@ pub(crate) enum Purpose {
     Microvm,
     Browser,
     Dist,
+    /// The tools that benchmarks are compared with.
+    Bench,
 }
 
 impl Purpose {
     /// Tests that lack an optional package are skipped; the others cannot be done without.
     fn is_essential(self) -> bool {
-        matches!(self, Self::Build | Self::Run | Self::Dist)
+        matches!(self, Self::Build | Self::Run | Self::Dist | Self::Bench)
     }
 }
 
@@ -105,6 +107,12 @@ const PACKAGES: &[Package] = &[
         "debootstrap",
         Some("debootstrap"),
         &["debootstrap", "--version"],
+    ),
+    package(
+        Purpose::Bench,
+        "bubblewrap",
+        Some("bubblewrap"),
+        &["bwrap", "--version"],
     ),
 ];
 
