@@ -102,7 +102,11 @@ fn a_request_does_not_wait_for_a_build() {
             "{}",
             answer.text()
         );
-        assert!(answer.text().contains(&format!("{what} is being built")), "{}", answer.text());
+        assert!(
+            answer.text().contains(&format!("{what} is being built")),
+            "{}",
+            answer.text()
+        );
         assert!(answer.header("retry-after").is_some());
     }
     let url = format!("http://{}", server.api);
