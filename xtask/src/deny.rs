@@ -20,6 +20,8 @@ const DATABASE_NAME: &str = "advisory-db-3157b0e258782691";
 pub(crate) fn run(project: &Project) -> Result<()> {
     // A debug build compiles in half the time, and the check takes two seconds either way.
     ensure_cargo_tool(project, "deny", &["--debug", "cargo-deny", "--version", VERSION])?;
+    // A build downloads the crates of this platform only; `cargo deny` reads the manifests of all.
+    check(project.cargo().args(["fetch", "--locked", "--quiet"]))?;
     let mut deny = project.cargo();
     deny.args(["deny", "--offline", "--log-level", "error", "check"]);
     check(deny.args(["licenses", "bans", "sources"]))?;
