@@ -11,6 +11,7 @@ import importlib
 import linecache
 import shutil
 import sys
+import zoneinfo
 from typing import Any
 
 import wit_world
@@ -107,6 +108,8 @@ def rehearse() -> None:
 
 for module in MODULES:
     importlib.import_module(module)
+# Found by path, zones need no `importlib.resources`, which takes long to import.
+zoneinfo.reset_tzpath(["/python/tzdata/zoneinfo"])
 rehearse()
 
 gc.collect()

@@ -9,8 +9,12 @@ use std::path::Path;
 pub const WASMTIME: &str = "48.0.8";
 /// Turns CPython and our kernel into WebAssembly.
 pub const COMPONENTIZE_PY: &str = "0.25.1";
-/// The builder as `pip` installs it, with hashes.
+/// The builder and the time zones as `pip` installs them, with hashes.
 pub const REQUIREMENTS: &str = include_str!("../python/requirements.lock");
+/// The packages of [`REQUIREMENTS`].
+pub const REQUIRED_PACKAGES: usize = 2;
+/// The package whose files `zoneinfo` reads; it becomes part of the standard library.
+pub const TIME_ZONES: &str = "tzdata";
 /// The module that the builder starts from.
 pub const APP: &str = "atoll_app";
 /// The interface between the component and its host.
@@ -77,17 +81,11 @@ mod tests {
 
     #[test]
     fn the_builder_is_pinned_with_a_hash_per_architecture() {
-        let mut lines = REQUIREMENTS.lines();
-        let pin = format!("componentize-py=={COMPONENTIZE_PY} \\");
-        assert_eq!(lines.next(), Some(pin.as_str()));
-        let hashes: Vec<&str> = lines.collect();
-        assert_eq!(hashes.len(), 2);
-        assert!(
-            hashes
-                .iter()
-                .all(|line| line.trim_start().starts_with("--hash=sha256:")),
-            "{hashes:?}"
-        );
+        let (builder, time_zones) = REQUIREMENTS.split_once(TIME_ZONES).unwrap();
+        assert!(builder.starts_with(&format!("componentize-py=={COMPONENTIZE_PY} \\\n")));
+        let hashes = |text: &str| text.matches("--hash=sha256:").count();
+        assert_eq!((hashes(builder), hashes(time_zones)), (2, 1));
+        assert_eq!(REQUIREMENTS.matches("==").count(), REQUIRED_PACKAGES);
     }
 
     #[test]

@@ -26,6 +26,18 @@ async fn other_modules_of_the_library_are_imported_on_request() -> Result<()> {
     Ok(())
 }
 
+/// The component carries a time zone database; nothing of the host's is visible.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_zones_are_found() -> Result<()> {
+    let code = "import zoneinfo\nfrom datetime import datetime, timezone\n\
+                summer = datetime(2024, 7, 1, tzinfo=timezone.utc)\n\
+                print([summer.astimezone(zoneinfo.ZoneInfo(name)).strftime('%H:%M %Z')\n       \
+                for name in ('Europe/Berlin', 'Asia/Kolkata', 'America/New_York', 'UTC')],\n      \
+                len(zoneinfo.available_timezones()) > 400)";
+    ensure!(printed(code).await? == "['02:00 CEST', '05:30 IST', '20:00 EDT', '00:00 UTC'] True\n");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn network_access_is_refused_with_a_message() -> Result<()> {
     let code = "import _socket, socket, urllib.request\n\

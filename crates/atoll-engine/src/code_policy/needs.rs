@@ -64,6 +64,7 @@ pub const PLAIN_MODULES: &[&str] = &[
     "unicodedata",
     "uuid",
     "zlib",
+    "zoneinfo",
 ];
 
 /// Looks at the code. What cannot be read needs more.

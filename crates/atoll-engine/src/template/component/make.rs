@@ -58,10 +58,11 @@ pub(super) fn compose(
     let python = choose_python(places).map_err(|error| ComponentBuildError::of_search(&error))?;
     let builder = workspace.scratch().join("builder");
     let wanted = For::Here(&python);
-    install::install(workspace, places, (recipe::REQUIREMENTS, 1), wanted, &builder, &meter)
-        .map_err(ComponentBuildError::of_install)?;
+    let packages = (recipe::REQUIREMENTS, recipe::REQUIRED_PACKAGES);
+    install::install(workspace, places, packages, wanted, &builder, &meter).map_err(ComponentBuildError::of_install)?;
     let meter = Meter::start(progress, "starting Python and importing modules", 100, 450);
     componentize(workspace, &python, &builder)?;
+    add_time_zones(workspace, &builder)?;
     meter.at(1, 1);
     Ok(())
 }
@@ -96,6 +97,12 @@ fn componentize(workspace: &Workspace, python: &Interpreter, builder: &Path) -> 
         .map_err(|source| ComponentBuildError::Componentize { source })?;
     fs::rename(app.join(STDLIB), workspace.path().join(STDLIB))
         .map_err(|source| ComponentBuildError::WriteApp { source })
+}
+
+/// CPython has no time zone database of its own, and sandboxes see none of the host's.
+fn add_time_zones(workspace: &Workspace, builder: &Path) -> Result<(), ComponentBuildError> {
+    let to = workspace.path().join(STDLIB).join(recipe::TIME_ZONES);
+    fs::rename(builder.join(recipe::TIME_ZONES), to).map_err(|source| ComponentBuildError::WriteApp { source })
 }
 
 fn compile(workspace: &Workspace, program: &Path, progress: &dyn Progress) -> Result<(), ComponentBuildError> {
