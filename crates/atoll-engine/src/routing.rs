@@ -2,6 +2,7 @@
 //! host can build. It starts nothing and asks nobody.
 
 mod live;
+mod trial;
 
 pub(crate) use live::{Guests, Seen, refusal_in};
 
@@ -218,25 +219,6 @@ impl NoTier {
                 instead: format!("request tier {} or auto", floor.tier),
             }),
         })
-    }
-}
-
-/// Whether a failed run in `wasm` shows that the code needs another tier: a module or a call of the system that is not there.
-pub fn needs_more(error: &CodeError) -> bool {
-    let absent = |word: &str| error.value.contains(word);
-    match error.name.as_str() {
-        "ModuleNotFoundError" | "ImportError" => true,
-        "OSError" | "NotImplementedError" | "PermissionError" | "RuntimeError" | "error" => [
-            "Function not implemented",
-            "Not supported",
-            "not supported",
-            "does not support",
-            "can't start new thread",
-            "tier `wasm` does not support",
-        ]
-        .iter()
-        .any(|word| absent(word)),
-        _ => false,
     }
 }
 

@@ -29,6 +29,19 @@ fn what_needs_more_runs_again_before_anything_is_told() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn code_that_computes_for_long_starts_again_in_the_jail() -> Result<()> {
+    let computes = "import time\nprint('once')\nend = time.process_time() + 2.2\n\
+                    while time.process_time() < end: pass\nprint('done')";
+    let ran = run_json(&["--tier", "auto", "-c", computes])?;
+    assert_eq!((ran.outcome, ran.tier), (Outcome::Ok, Tier::Jail), "{ran:?}");
+    assert_eq!(ran.stdout, "once\ndone\n");
+    let choice = ran.tier_choice.context("no choice")?;
+    assert_eq!(choice.moved_from, Some(Tier::Wasm));
+    assert!(choice.reason.contains("CPU time"), "{choice:?}");
+    Ok(())
+}
+
 /// Who names `wasm` gets `wasm`, or the error.
 #[test]
 fn a_named_tier_is_kept() -> Result<()> {

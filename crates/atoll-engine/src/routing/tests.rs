@@ -155,25 +155,6 @@ fn a_finding_raises_the_floor_of_its_code_only() {
 }
 
 #[test]
-fn only_what_another_tier_has_is_a_reason_to_move() {
-    let error = |name: &str, value: &str| CodeError {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        traceback: Vec::new(),
-    };
-    assert!(needs_more(&error("ModuleNotFoundError", "No module named 'numpy'")));
-    assert!(needs_more(&error("RuntimeError", "can't start new thread")));
-    assert!(needs_more(&error("OSError", "[Errno 58] Not supported")));
-    assert!(needs_more(&error(
-        "OSError",
-        "[Errno 58] wasi does not support processes."
-    )));
-    assert!(!needs_more(&error("ZeroDivisionError", "division by zero")));
-    assert!(!needs_more(&error("RuntimeError", "generator raised StopIteration")));
-    assert!(!needs_more(&error("OSError", "[Errno 44] No such file or directory")));
-}
-
-#[test]
 fn a_guest_in_software_is_for_who_names_it_and_for_nobody_who_demands_a_wall() {
     let emulated = || Some("no cr3".to_owned());
     let floor = at_least(Tier::Microvm);

@@ -49,6 +49,31 @@ fn a_run_as_events_ends_with_the_same_answer() {
     assert!(names.contains(&"result") && end["sandbox_id"] == seen[0].data["sandbox_id"]);
 }
 
+/// Only the second attempt is told; it is in another sandbox.
+#[test]
+fn a_run_that_is_moved_tells_nothing_of_its_first_tier() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start_with_wasm(home.path()).unwrap();
+    let code = "import typing\nprint('once')\ntyping.sys.modules['importlib'].import_module('resour' + 'ce')";
+    let body = json!({"code": code, "tier": "auto"}).to_string();
+    let mut events = Events::open(&server, "POST", "/v1/run", "", Some(&body)).unwrap();
+    let seen = events.rest().unwrap();
+    let of = |name: &str| -> Vec<&Value> {
+        let named = seen.iter().filter(|event| event.name == name);
+        named.map(|event| &event.data).collect()
+    };
+    let (started, stdout, end) = (of("started"), of("stdout"), of("end"));
+    assert_eq!((started.len(), stdout.len(), end.len()), (1, 1, 1), "{seen:?}");
+    assert_eq!(stdout[0]["text"], "once\n");
+    assert_eq!(end[0]["sandbox_id"], started[0]["sandbox_id"]);
+    let choice = &end[0]["tier_choice"];
+    assert_eq!(
+        (&end[0]["tier"], &choice["asked"], &choice["moved_from"]),
+        (&json!("jail"), &json!("auto"), &json!("wasm")),
+        "{choice}"
+    );
+}
+
 #[test]
 fn a_client_that_goes_away_ends_its_run() {
     let home = tempfile::tempdir().unwrap();

@@ -140,23 +140,22 @@ impl Job {
 
     async fn execute(&mut self, said: &Said<Own>, control: &Control) -> Result<Execution, ApiError> {
         let Some(moves) = self.moves.take() else {
-            return self.execute_here(said, control, false).await;
+            return self.execute_here(said, control, None).await;
         };
-        let holds = moves.holds();
-        let mut execution = self.execute_here(said, control, holds).await?;
+        let trial = moves.trial_limits(self.session.limits());
+        let mut execution = self.execute_here(said, control, trial).await?;
         match moves.next(&execution) {
-            None if holds => {
+            None if trial.is_some() => {
                 let started = json!({"execution_id": execution.execution_id, "sandbox_id": self.session.id()});
                 said.say(Own::Started(started));
                 tell(said, &execution);
             }
             None => {}
-            Some(tier) => {
-                let first = execution;
+            Some((tier, why)) => {
                 self.leave().await;
                 self.session = moves.make(&self.state, &self.caller, tier).await?;
-                execution = self.execute_here(said, control, false).await?;
-                moves.explain(&mut execution, Some(&first));
+                execution = self.execute_here(said, control, None).await?;
+                moves.explain(&mut execution, Some(why));
                 return Ok(execution);
             }
         }
@@ -170,10 +169,16 @@ impl Job {
         self.session.gone().await;
     }
 
-    async fn execute_here(&self, said: &Said<Own>, control: &Control, holds: bool) -> Result<Execution, ApiError> {
+    /// `trial`: the limits of a run whose output is held back.
+    async fn execute_here(
+        &self,
+        said: &Said<Own>,
+        control: &Control,
+        trial: Option<Limits>,
+    ) -> Result<Execution, ApiError> {
         let id = ExecutionId::from_random(crate::random_bytes());
         let started = json!({"execution_id": id, "sandbox_id": self.session.id()});
-        if !holds {
+        if trial.is_none() {
             said.say(Own::Started(started));
         }
         let request = Request {
@@ -182,7 +187,7 @@ impl Job {
             code: &self.code,
             env: self.variables.0.clone(),
             secrets: self.variables.1.clone(),
-            limits: self.limits,
+            limits: trial.or(self.limits),
             control: control.clone(),
             room: said.room(),
             raw_results: self.raw_results || self.state.settings.raw_results,
@@ -191,7 +196,7 @@ impl Job {
         };
         let mut sink = |output: Output<'_>| match output {
             Output::Held(_) => said.hear(output),
-            _ if holds => {}
+            _ if trial.is_some() => {}
             output => said.hear(output),
         };
         Ok(self

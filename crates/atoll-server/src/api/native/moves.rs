@@ -6,10 +6,10 @@ use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
-use atoll_core::Tier;
 use atoll_core::execution::{Execution, TierChoice};
+use atoll_core::{Limits, Tier};
 use atoll_engine::Output;
-use atoll_engine::routing::{Chosen, needs_more};
+use atoll_engine::routing::Chosen;
 use atoll_engine::session::Session;
 use std::sync::Arc;
 
@@ -24,16 +24,14 @@ impl Moves {
         Self { wish, chosen }
     }
 
-    /// Whether all is held back until the end.
-    pub(super) fn holds(&self) -> bool {
-        self.chosen.next.is_some()
+    /// The limits of a trial. All of its output is held back until its end.
+    pub(super) fn trial_limits(&self, limits: &Limits) -> Option<Limits> {
+        self.chosen.trial_limits(limits)
     }
 
-    /// The tier to go to, if the run has shown that it needs more.
-    pub(super) fn next(&self, execution: &Execution) -> Option<Tier> {
-        self.chosen
-            .next
-            .filter(|_| execution.error.as_ref().is_some_and(needs_more))
+    /// The tier to go to and why, if the run has shown that it needs more.
+    pub(super) fn next(&self, execution: &Execution) -> Option<(Tier, String)> {
+        self.chosen.after_trial(execution)
     }
 
     pub(super) async fn make(&self, state: &AppState, caller: &Caller, tier: Tier) -> Result<Arc<Session>, ApiError> {
@@ -44,17 +42,12 @@ impl Moves {
         Ok(state.sandboxes.create(caller, wish).await?.session)
     }
 
-    /// Says why it ran where it ran. `first`: what it ran into before it was moved.
-    pub(super) fn explain(&self, execution: &mut Execution, first: Option<&Execution>) {
-        let why = first.and_then(|first| first.error.as_ref());
-        let reason = match why {
-            Some(error) => format!("{}: {}", error.name, error.value),
-            None => self.chosen.reason.clone(),
-        };
+    /// Says why it ran where it ran. `moved`: why it was moved, if it was.
+    pub(super) fn explain(&self, execution: &mut Execution, moved: Option<String>) {
         execution.tier_choice = Some(TierChoice {
             asked: self.wish.tier,
-            reason,
-            moved_from: first.map(|first| first.tier),
+            moved_from: moved.is_some().then_some(self.chosen.tier),
+            reason: moved.unwrap_or_else(|| self.chosen.reason.clone()),
         });
     }
 }

@@ -7,11 +7,11 @@ use super::{charts, dry, random, show, show_refused, with_printer};
 use crate::commands::{audit, template, tier_settings, usable_home};
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
-use atoll_core::execution::{CodeError, Execution};
+use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_core::{ExecutionId, Tier};
+use atoll_core::{ExecutionId, Limits, Tier};
 use atoll_engine::audit::{Actor, AuditLog};
-use atoll_engine::routing::{Chosen, needs_more};
+use atoll_engine::routing::Chosen;
 use atoll_engine::template::TemplateStore;
 use atoll_engine::{
     Audit, Choice, Control, Engine, EngineConfig, EngineError, OutDir, Output, SandboxSpec, SavedFiles, Secrets,
@@ -43,8 +43,11 @@ struct Ground {
 /// What became of one attempt.
 enum Ran {
     Done(Box<(Execution, SavedFiles, Option<OutDir>)>),
-    /// The tier does not have what the code needs. Nothing was shown or collected.
-    NeedsMore(CodeError),
+    /// The code needs the next tier. Nothing was shown or collected.
+    NeedsMore {
+        tier: Tier,
+        why: String,
+    },
 }
 
 pub(super) fn run(request: &mut Request, passed: Passed) -> Result<ExitStatus, Failure> {
@@ -84,15 +87,14 @@ async fn whole_run(
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<ExitStatus, Failure> {
-    let (mut chosen, mut moved_from, mut why) = (chosen, None, None);
+    let (mut chosen, mut moved_from) = (chosen, None);
     let (mut execution, files, out) = loop {
         let ran = attempt(ground, &chosen, request, printer, interrupt).await;
         match ran {
             Ok(Ran::Done(done)) => break *done,
-            Ok(Ran::NeedsMore(error)) => {
+            Ok(Ran::NeedsMore { tier, why }) => {
                 moved_from = Some(chosen.tier);
-                why = Some(error);
-                chosen = tier::moved(&chosen);
+                chosen = tier::moved(tier, why);
             }
             Err(Fault::Engine(EngineError::Tier(TierError::NoWall { message, .. })))
                 if let Some(other) = choosing.instead(&chosen, &message) =>
@@ -102,7 +104,7 @@ async fn whole_run(
             Err(fault) => return Err(fault.into()),
         }
     };
-    execution.tier_choice = Some(choosing.told(&chosen, why.as_ref(), moved_from));
+    execution.tier_choice = Some(choosing.told(chosen, moved_from));
     match &ground.held {
         None => Ok(show(request, execution, files, out, printer)),
         Some(_) => {
@@ -209,8 +211,8 @@ async fn in_sandbox(
     let sandbox = told_if_slow(chosen.tier, engine.create(spec(request, chosen.tier))).await?;
     interrupt_on_signals(interrupt);
     // What may be run again elsewhere is not shown before that is known.
-    let holds = chosen.next.is_some();
-    let shows = !request.json && !holds;
+    let trial = chosen.trial_limits(&request.limits);
+    let shows = !request.json && trial.is_none();
     let mut sink = |output: Output<'_>| match output {
         Output::Stdout(bytes) if shows => printer.pass(Stream::Stdout, bytes),
         Output::Stderr(bytes) if shows => printer.pass(Stream::Stderr, bytes),
@@ -222,12 +224,12 @@ async fn in_sandbox(
         | Output::Held(_) => {}
     };
     let mut execution = sandbox
-        .execute(asked(request, ground.approved, interrupt), &mut sink)
+        .execute(asked(request, ground.approved, trial, interrupt), &mut sink)
         .await?;
-    if let Some(error) = execution.error.as_ref().filter(|error| holds && needs_more(error)) {
-        return Ok(Ran::NeedsMore(error.clone()));
+    if let Some((tier, why)) = chosen.after_trial(&execution) {
+        return Ok(Ran::NeedsMore { tier, why });
     }
-    if holds && !request.json {
+    if trial.is_some() && !request.json {
         printer.pass(Stream::Stdout, execution.stdout.as_bytes());
         printer.pass(Stream::Stderr, execution.stderr.as_bytes());
     }
@@ -259,7 +261,12 @@ fn spec(request: &Request, tier: Tier) -> SandboxSpec {
     }
 }
 
-fn asked<'a>(request: &'a Request, approved: bool, interrupt: &Arc<Notify>) -> atoll_engine::Request<'a> {
+fn asked<'a>(
+    request: &'a Request,
+    approved: bool,
+    limits: Option<Limits>,
+    interrupt: &Arc<Notify>,
+) -> atoll_engine::Request<'a> {
     atoll_engine::Request {
         id: ExecutionId::from_random(random()),
         context: Choice::Default(request.language),
@@ -267,7 +274,7 @@ fn asked<'a>(request: &'a Request, approved: bool, interrupt: &Arc<Notify>) -> a
         env: BTreeMap::new(),
         // The sandbox has them.
         secrets: Secrets::default(),
-        limits: None,
+        limits,
         control: Control::of(Arc::clone(interrupt)),
         room: atoll_engine::Room::default(),
         raw_results: request.raw_results,

@@ -3,7 +3,7 @@
 use super::gate::{Passed, nowhere};
 use super::request::Request;
 use crate::output::Failure;
-use atoll_core::execution::{CodeError, Execution, TierChoice};
+use atoll_core::execution::{Execution, TierChoice};
 use atoll_core::{ExecutionId, Tier};
 use atoll_engine::code_policy::{Needs, needs};
 use atoll_engine::policy::Policy;
@@ -83,10 +83,8 @@ impl Choosing {
 
     /// Where the code goes if this host turns out not to have what the chosen tier needs.
     pub(super) fn instead(&self, chosen: &Chosen, why: &str) -> Option<Chosen> {
-        let next = chosen.next.map(|_| Chosen {
-            reason: format!("{} is not available on this host: {why}", chosen.tier),
-            ..moved(chosen)
-        });
+        let reason = || format!("{} is not available on this host: {why}", chosen.tier);
+        let next = chosen.next.map(|tier| moved(tier, reason()));
         next.or_else(|| self.instead_of_jail(chosen, why))
     }
 
@@ -97,24 +95,20 @@ impl Choosing {
     }
 
     /// What the result says about it.
-    pub(super) fn told(&self, chosen: &Chosen, why: Option<&CodeError>, moved_from: Option<Tier>) -> TierChoice {
-        let reason = match why {
-            Some(error) => format!("{}: {}", error.name, error.value),
-            None => chosen.reason.clone(),
-        };
+    pub(super) fn told(&self, chosen: Chosen, moved_from: Option<Tier>) -> TierChoice {
         TierChoice {
             asked: self.asked,
-            reason,
+            reason: chosen.reason,
             moved_from,
         }
     }
 }
 
 /// The tier that the code goes to when it turns out to need more.
-pub(super) fn moved(from: &Chosen) -> Chosen {
+pub(super) fn moved(tier: Tier, reason: String) -> Chosen {
     Chosen {
-        tier: from.next.unwrap_or(Tier::Jail),
-        reason: from.reason.clone(),
+        tier,
+        reason,
         next: None,
     }
 }
