@@ -30,8 +30,11 @@ pub enum WebhookError {
     Target(#[from] BadTarget),
     #[error("cannot read the webhook secret (setting approval.webhook_secret_file)")]
     Secret(#[source] std::io::Error),
-    #[error("the webhook secret is shorter than 16 bytes (setting approval.webhook_secret_file)")]
-    Short,
+    #[error(
+        "the webhook secret must be \"whsec_\" and at least 24 bytes in base64 (setting approval.webhook_secret_file). \
+         Make one: echo \"whsec_$(openssl rand -base64 32)\""
+    )]
+    Form,
 }
 
 /// Where letters go and how they are signed. `None`: nowhere.
@@ -39,8 +42,8 @@ pub fn open(settings: &ApprovalSettings) -> Result<Option<Post>, WebhookError> {
     let (Some(url), Some(file)) = (&settings.webhook_url, &settings.webhook_secret_file) else {
         return Ok(None);
     };
-    let text = fs_err::read(file).map_err(WebhookError::Secret)?;
-    let secret = Secret::new(text.trim_ascii()).ok_or(WebhookError::Short)?;
+    let text = fs_err::read_to_string(file).map_err(WebhookError::Secret)?;
+    let secret = Secret::new(text.trim()).ok_or(WebhookError::Form)?;
     Ok(Some(Post::new(url.clone(), secret)?))
 }
 
@@ -72,6 +75,11 @@ struct Letter {
 }
 
 impl Letter {
+    /// The same for each try, and of no other letter.
+    fn message_id(&self) -> String {
+        format!("{}_{}", self.id, self.event.as_str())
+    }
+
     /// `None`: there is nothing to tell any more.
     async fn write(&self, store: &Store) -> Option<String> {
         let found = store.find_approval(&self.tenant, &self.id).await;
@@ -144,7 +152,7 @@ async fn send_all(mut queue: mpsc::Receiver<Letter>, post: Arc<Post>, store: Sto
 async fn deliver(letter: &Letter, post: &Post, store: &Store) {
     let send = || async {
         match letter.write(store).await {
-            Some(text) => post.send(text.into()).await,
+            Some(text) => post.send(&letter.message_id(), text.into()).await,
             None => Ok(()),
         }
     };

@@ -78,32 +78,32 @@ impl Post {
     }
 
     /// Sends once. Any answer but a success is a failure.
-    pub(super) async fn send(&self, body: Bytes) -> Result<(), SendError> {
-        let sent = tokio::time::timeout(PATIENCE, self.connect_and_send(body)).await;
+    pub(super) async fn send(&self, id: &str, body: Bytes) -> Result<(), SendError> {
+        let sent = tokio::time::timeout(PATIENCE, self.connect_and_send(id, body)).await;
         match sent.map_err(|_| SendError::Late)?? {
             status if status.is_success() => Ok(()),
             status => Err(SendError::Status(status)),
         }
     }
 
-    async fn connect_and_send(&self, body: Bytes) -> Result<StatusCode, SendError> {
+    async fn connect_and_send(&self, id: &str, body: Bytes) -> Result<StatusCode, SendError> {
         let address = (self.url.host(), self.url.port());
         let stream = TcpStream::connect(address).await.map_err(SendError::Connect)?;
         match &self.tls {
-            None => self.talk(stream, body).await,
+            None => self.talk(stream, id, body).await,
             Some((config, name)) => {
                 let connector = TlsConnector::from(Arc::clone(config));
                 let stream = connector.connect(name.clone(), stream).await;
-                self.talk(stream.map_err(SendError::Connect)?, body).await
+                self.talk(stream.map_err(SendError::Connect)?, id, body).await
             }
         }
     }
 
-    async fn talk<S>(&self, stream: S, body: Bytes) -> Result<StatusCode, SendError>
+    async fn talk<S>(&self, stream: S, id: &str, body: Bytes) -> Result<StatusCode, SendError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let request = self.request(body).map_err(SendError::Request)?;
+        let request = self.request(id, body).map_err(SendError::Request)?;
         let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(SendError::Broken)?;
         // Ends with this call, however that ends.
@@ -113,7 +113,7 @@ impl Post {
         Ok(answer.status())
     }
 
-    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, axum::http::Error> {
+    fn request(&self, id: &str, body: Bytes) -> Result<Request<Full<Bytes>>, axum::http::Error> {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -122,8 +122,9 @@ impl Post {
             .header(HOST, self.url.authority())
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, concat!("atoll/", env!("CARGO_PKG_VERSION")))
-            .header("atoll-timestamp", now)
-            .header("atoll-signature", self.secret.sign(now, &body))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", now)
+            .header("webhook-signature", self.secret.sign(id, now, &body))
             .body(Full::new(body))
     }
 }

@@ -1,10 +1,13 @@
-//! HMAC-SHA256 over a time and a body, as `v1=` and hexadecimal digits: who knows the secret can tell our requests from others',
-//! and new ones from old ones that somebody sends again.
+//! Signatures of letters as Standard Webhooks defines them: HMAC-SHA256 over an id, a time and a body. Receivers check them
+//! with a library and can tell our requests from others', and new ones from old ones that somebody sends again.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-const LEAST: usize = 16;
+const PREFIX: &str = "whsec_";
+const LEAST: usize = 24;
 
 /// Shared with the receiver. Not shown.
 #[derive(Clone)]
@@ -17,20 +20,19 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// `None`: too short to be one.
-    pub(super) fn new(bytes: &[u8]) -> Option<Self> {
-        let made = Hmac::new_from_slice(bytes).ok()?;
-        (bytes.len() >= LEAST).then_some(Self(made))
+    /// From `whsec_` and base64; libraries accept the text without the prefix too. `None`: it is neither, or too short.
+    pub(super) fn new(text: &str) -> Option<Self> {
+        let text = text.strip_prefix(PREFIX).unwrap_or(text);
+        let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() >= LEAST)?;
+        Hmac::new_from_slice(&bytes).ok().map(Self)
     }
 
-    /// Signs `<seconds>.<body>`.
-    pub(super) fn sign(&self, seconds: u64, body: &[u8]) -> String {
+    /// Signs `<id>.<seconds>.<body>`.
+    pub(super) fn sign(&self, id: &str, seconds: u64, body: &[u8]) -> String {
         let mut mac = self.0.clone();
-        mac.update(format!("{seconds}.").as_bytes());
+        mac.update(format!("{id}.{seconds}.").as_bytes());
         mac.update(body);
-        let digest = mac.finalize().into_bytes();
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("v1={hex}")
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
 }
 
@@ -38,20 +40,27 @@ impl Secret {
 mod tests {
     use super::*;
 
+    /// The example that the libraries of Standard Webhooks are tested with.
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const ID: &str = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+    const BODY: &[u8] = br#"{"test": 2432232314}"#;
+
     #[test]
-    fn the_signature_is_what_others_compute() {
-        // printf '1000.body' | openssl dgst -sha256 -hmac 0123456789abcdef
-        let wanted = "v1=a3e52350c46ed66dd917360bc888d50b5cfd5af3cf9d374c3567db0053c967a0";
-        let secret = Secret::new(b"0123456789abcdef").unwrap();
-        assert_eq!(secret.sign(1_000, b"body"), wanted);
-        assert_ne!(secret.sign(1_001, b"body"), wanted);
-        assert_ne!(secret.sign(1_000, b"bodi"), wanted);
+    fn the_signature_is_what_the_libraries_compute() {
+        let secret = Secret::new(SECRET).unwrap();
+        let signed = secret.sign(ID, 1_614_265_330, BODY);
+        assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert_ne!(secret.sign(ID, 1_614_265_331, BODY), signed);
+        assert_ne!(secret.sign("msg_other", 1_614_265_330, BODY), signed);
+        assert_ne!(secret.sign(ID, 1_614_265_330, b"{}"), signed);
     }
 
     #[test]
     fn what_is_short_is_no_secret_and_none_is_shown() {
-        assert!(Secret::new(b"fifteen bytes..").is_none());
-        let shown = format!("{:?}", Secret::new(b"0123456789abcdef").unwrap());
-        assert_eq!(shown, "Secret(not shown)");
+        let of = |bytes: usize| Secret::new(&format!("{PREFIX}{}", STANDARD.encode(vec![7; bytes])));
+        assert!(of(LEAST).is_some() && of(LEAST - 1).is_none());
+        assert!(Secret::new("not base64, however long it may be").is_none());
+        let bare = SECRET.trim_start_matches(PREFIX);
+        assert_eq!(format!("{:?}", Secret::new(bare).unwrap()), "Secret(not shown)");
     }
 }

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, Result};
 use atoll_tests::process::eventually;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -13,7 +15,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(super) const SECRET: &str = "a secret of the tests";
+/// "a secret of the tests, which is long".
+pub(super) const SECRET: &str = "YSBzZWNyZXQgb2YgdGhlIHRlc3RzLCB3aGljaCBpcyBsb25n";
 
 /// What arrived.
 #[derive(Clone, Debug)]
@@ -39,16 +42,20 @@ impl Letter {
         self.json()["event"].as_str().unwrap().to_owned()
     }
 
+    /// The same for all tries of one letter.
+    pub(super) fn id(&self) -> &str {
+        self.header("webhook-id")
+    }
+
     /// By the secret, for this body, and just now.
     pub(super) fn is_signed(&self) -> bool {
-        let time = self.header("atoll-timestamp");
+        let (id, time) = (self.header("webhook-id"), self.header("webhook-timestamp"));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let fresh = time.parse::<u64>().is_ok_and(|at| now.abs_diff(at) < 300);
-        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).unwrap();
-        mac.update(&[time.as_bytes(), b".", &self.body].concat());
-        let digest = mac.finalize().into_bytes();
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        fresh && self.header("atoll-signature") == format!("v1={hex}")
+        let mut mac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(SECRET).unwrap()).unwrap();
+        mac.update(&[id.as_bytes(), b".", time.as_bytes(), b".", &self.body].concat());
+        let digest = STANDARD.encode(mac.finalize().into_bytes());
+        fresh && self.header("webhook-signature") == format!("v1,{digest}")
     }
 }
 
