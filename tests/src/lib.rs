@@ -28,6 +28,7 @@ pub mod private_home;
 pub mod process;
 pub mod server;
 pub mod terminal;
+pub mod tls;
 pub mod user;
 
 pub use place::{Place, input};

@@ -16,6 +16,7 @@ pub mod http;
 pub mod limits;
 pub mod logs;
 pub mod metrics;
+pub mod outgoing;
 mod owners;
 pub mod policies;
 pub mod ready;

@@ -149,6 +149,9 @@ pub(crate) struct RunArgs {
     /// host
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
+    /// With an https server: trust the CA certificates in this PEM file instead of the host's
+    #[arg(long, value_name = "FILE", env = "ATOLL_CACERT")]
+    pub(crate) cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -327,6 +330,9 @@ pub(crate) struct SandboxArgs {
         default_value = "http://127.0.0.1:7070"
     )]
     pub(crate) server: String,
+    /// With an https server: trust the CA certificates in this PEM file instead of the host's
+    #[arg(long, global = true, value_name = "FILE", env = "ATOLL_CACERT")]
+    pub(crate) cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -380,6 +386,9 @@ pub(crate) struct ApprovalsArgs {
         default_value = "http://127.0.0.1:7070"
     )]
     pub(crate) server: String,
+    /// With an https server: trust the CA certificates in this PEM file instead of the host's
+    #[arg(long, global = true, value_name = "FILE", env = "ATOLL_CACERT")]
+    pub(crate) cacert: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,8 +10,6 @@ pub struct WebhookUrl {
     https: bool,
     /// Host and port as they were written.
     authority: String,
-    host: String,
-    port: Option<u16>,
     path: String,
 }
 
@@ -20,30 +18,21 @@ impl WebhookUrl {
         self.https
     }
 
-    pub fn authority(&self) -> &str {
-        &self.authority
+    /// All of it, for the request.
+    pub fn reveal(&self) -> String {
+        format!("{}{}", self.origin(), self.path)
     }
 
-    /// A name or an address, the latter without brackets.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port.unwrap_or(if self.https { 443 } else { 80 })
-    }
-
-    /// With the query.
-    pub fn path(&self) -> &str {
-        &self.path
+    fn origin(&self) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 }
 
 impl std::fmt::Display for WebhookUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = if self.https { "https" } else { "http" };
         let rest = if self.path == "/" { "/" } else { "/…" };
-        write!(f, "{scheme}://{}{rest}", self.authority)
+        write!(f, "{}{rest}", self.origin())
     }
 }
 
@@ -70,14 +59,12 @@ impl FromStr for WebhookUrl {
             Some("http") => false,
             _ => return Err(bad),
         };
-        let (host, port) = split_port(authority).map_err(|_| bad)?;
+        let (host, _) = split_port(authority).map_err(|_| bad)?;
         if !is_host_name(&host) && !is_bracketed(&host) {
             return Err(bad);
         }
         Ok(Self {
             https,
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port,
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             authority: authority.to_owned(),
         })
@@ -91,13 +78,12 @@ mod tests {
     #[test]
     fn an_address_is_a_scheme_a_host_and_a_path() {
         let url = |text: &str| text.parse::<WebhookUrl>().unwrap();
-        let plain = url("http://[::1]:8080/hook?a=b");
-        assert_eq!(
-            (plain.authority(), plain.host(), plain.port(), plain.path()),
-            ("[::1]:8080", "::1", 8080, "/hook?a=b")
-        );
-        assert_eq!((url("http://a.test").port(), url("https://a.test").port()), (80, 443));
-        assert_eq!(url("https://a.test").path(), "/");
+        for (text, all) in [
+            ("http://[::1]:8080/hook?a=b", "http://[::1]:8080/hook?a=b"),
+            ("https://a.test", "https://a.test/"),
+        ] {
+            assert_eq!(url(text).reveal(), all);
+        }
         for bad in [
             "",
             "a.test/hook",

@@ -1,8 +1,8 @@
 //! Server-Sent Events as a server of ours sends them: a name and one line of JSON each.
 
 use crate::output::Failure;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use atoll_server::outgoing::root_cause;
+use reqwest::Response;
 use serde::de::DeserializeOwned;
 
 /// A line is one event; the last one is a whole answer.
@@ -24,14 +24,14 @@ impl Event {
 
 #[derive(Debug)]
 pub(crate) struct Events {
-    body: Incoming,
+    answer: Response,
     reader: Reader,
 }
 
 impl Events {
-    pub(crate) fn new(body: Incoming) -> Self {
+    pub(crate) fn new(answer: Response) -> Self {
         Self {
-            body,
+            answer,
             reader: Reader::default(),
         }
     }
@@ -42,13 +42,11 @@ impl Events {
             if let Some(event) = self.reader.next() {
                 return Ok(Some(event));
             }
-            let Some(frame) = self.body.frame().await else {
-                return Ok(None);
-            };
-            let frame =
-                frame.map_err(|error| Failure::ours_in_words(format!("the server closed the connection: {error}")))?;
-            if let Ok(piece) = frame.into_data() {
-                self.reader.feed(&piece)?;
+            let closed =
+                |error| Failure::ours_in_words(format!("the server closed the connection: {}", root_cause(&error)));
+            match self.answer.chunk().await.map_err(closed)? {
+                Some(piece) => self.reader.feed(&piece)?,
+                None => return Ok(None),
             }
         }
     }

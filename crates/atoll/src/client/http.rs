@@ -1,151 +1,135 @@
-//! Where the server is, who asks, and one request to it. Plain HTTP only: a proxy beside it does the rest.
+//! Where the server is, who asks, and one request to it.
 
 use crate::commands::home;
 use crate::output::Failure;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::api::ErrorCode;
 use atoll_server::api::native::ErrorBody;
-use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use std::error::Error;
+use atoll_server::outgoing::{Trust, client, root_cause};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use std::net::IpAddr;
-use tokio::net::TcpStream;
+use std::path::Path;
 
 /// An answer that is read whole is no longer than this.
 const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    authority: String,
+    client: Client,
+    address: Address,
     key: Option<String>,
 }
 
 impl Server {
-    /// The key is `ATOLL_API_KEY`. The first key that a server on this machine has kept is shown to this machine only.
-    pub(crate) fn new(url: &str) -> Result<Self, Failure> {
-        let (authority, is_here) = authority(url)?;
+    /// `authorities`: the file of `--cacert`. The key is `ATOLL_API_KEY`. The first key that a server on this machine has kept
+    /// is shown to this machine only.
+    pub(crate) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Failure> {
+        let address = address(url)?;
         let given = std::env::var("ATOLL_API_KEY").ok().filter(|key| !key.is_empty());
         let kept = || {
             let path = home().ok()?.join("first-key");
-            let key = std::fs::read_to_string(path).ok().filter(|_| is_here)?;
+            let key = std::fs::read_to_string(path).ok().filter(|_| address.is_here)?;
             Some(key.trim().to_owned())
         };
-        Ok(Self {
-            authority,
-            key: given.or_else(kept),
-        })
+        let key = given.or_else(kept);
+        let trust = match (address.is_https, authorities) {
+            (false, _) => Trust::Nobody,
+            (true, None) => Trust::Host,
+            (true, Some(path)) => Trust::File(path),
+        };
+        let client = client(trust).map_err(|error| Failure::usage(atoll_jail::chain(&error)))?;
+        Ok(Self { client, address, key })
     }
 
-    /// One request on a connection of its own. `kind` is the type of the body, `accept` that of the answer.
-    pub(crate) async fn send<B>(
-        &self,
-        method: Method,
-        path: &str,
-        body: B,
-        (kind, accept): (&str, &str),
-    ) -> Result<Response<Incoming>, Failure>
-    where
-        B: Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.authority)
-            .header(CONTENT_TYPE, kind)
-            .header(ACCEPT, accept);
-        if let Some(key) = &self.key {
-            request = request.header("X-API-KEY", key);
+    /// A request with the key in it.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.address.origin));
+        match &self.key {
+            Some(key) => request.header("X-API-KEY", key),
+            None => request,
         }
-        let request = request.body(body).map_err(|error| Failure::bad(&error))?;
-        let stream = TcpStream::connect(&self.authority).await;
-        let stream = stream.map_err(|error| self.unreachable(&error))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| self.broke_off(&error))?;
-        tokio::spawn(connection);
-        sender
-            .send_request(request)
-            .await
-            .map_err(|error| self.broke_off(&error))
+    }
+
+    /// Its answer; that of a server which refuses is an error in its words.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let answer = request.send().await.map_err(|error| self.failed(error))?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(refusal(answer).await),
+        }
     }
 
     /// A request without a body whose answer is an object.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>, Failure> {
-        let nothing = http_body_util::Empty::<Bytes>::new();
-        let json = ("application/json", "application/json");
-        let answer = self.send(method, path, nothing, json).await?;
-        match answer.status().is_success() {
-            true => whole(answer).await,
-            false => Err(refusal(answer).await),
-        }
+        whole(self.send(self.request(method, path)).await?).await
     }
 
     /// The same with an object as its body.
     pub(crate) async fn tell(&self, method: Method, path: &str, body: &serde_json::Value) -> Result<Vec<u8>, Failure> {
-        let body = http_body_util::Full::new(Bytes::from(body.to_string()));
-        let json = ("application/json", "application/json");
-        let answer = self.send(method, path, body, json).await?;
-        match answer.status().is_success() {
-            true => whole(answer).await,
-            false => Err(refusal(answer).await),
-        }
+        let request = self
+            .request(method, path)
+            .header(CONTENT_TYPE, "application/json")
+            .body(body.to_string());
+        whole(self.send(request).await?).await
     }
 
-    fn broke_off(&self, error: &(dyn Error + 'static)) -> Failure {
-        let cause = atoll_jail::chain(error);
-        Failure::ours_in_words(format!(
-            "connection to the server at `{}` failed: {cause}",
-            self.authority
-        ))
-    }
-
-    fn unreachable(&self, error: &(dyn Error + 'static)) -> Failure {
-        Failure {
-            hint: Some("check the address, or start a server with `atoll serve`".to_owned()),
-            ..Failure::usage(format!(
-                "cannot connect to the server at `{}`: {}",
-                self.authority,
-                atoll_jail::chain(error)
-            ))
+    fn failed(&self, error: reqwest::Error) -> Failure {
+        let (origin, cause) = (&self.address.origin, root_cause(&error));
+        match error {
+            _ if error.is_builder() => Failure::usage(format!("the request could not be built: {cause}")),
+            _ if error.is_connect() => Failure {
+                hint: Some("check the address, or start a server with `atoll serve`".to_owned()),
+                ..Failure::usage(format!("cannot connect to the server at `{origin}`: {cause}"))
+            },
+            _ => Failure::ours_in_words(format!("connection to the server at `{origin}` failed: {cause}")),
         }
     }
 }
 
-/// `http://host:port`, and whether that is this machine.
-fn authority(url: &str) -> Result<(String, bool), Failure> {
-    let bad = |why: &str| Failure::usage(format!("invalid server URL `{}`: {why}", url.escape_debug()));
-    let uri: Uri = url
-        .parse()
-        .map_err(|_| bad("expected a URL such as http://127.0.0.1:7070"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => return Err(bad("https is not supported yet; use a tunnel or a proxy on this host")),
-        _ => return Err(bad("expected a URL such as http://127.0.0.1:7070")),
+#[derive(Debug, PartialEq)]
+struct Address {
+    /// `https://host:port`
+    origin: String,
+    is_https: bool,
+    /// This machine.
+    is_here: bool,
+}
+
+fn address(text: &str) -> Result<Address, Failure> {
+    let bad = |why: &str| Failure::usage(format!("invalid server URL `{}`: {why}", text.escape_debug()));
+    let unlike = || bad("expected a URL such as http://127.0.0.1:7070 or https://atoll.example.org");
+    let url: Url = text.parse().map_err(|_| unlike())?;
+    let host = url.host_str().filter(|_| ["http", "https"].contains(&url.scheme()));
+    let host = host.ok_or_else(unlike)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad("credentials are not allowed"));
     }
-    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-    let authority = authority.ok_or_else(|| bad("the host is missing, or the URL contains credentials"))?;
-    if uri.path() != "/" || uri.query().is_some() {
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
         return Err(bad("a path or query is not allowed"));
     }
-    let host = authority.host();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    let port = authority.port_u16().unwrap_or(80);
-    Ok((format!("{host}:{port}"), is_here))
+    Ok(Address {
+        origin: url.origin().ascii_serialization(),
+        is_https: url.scheme() == "https",
+        is_here: host == "localhost" || address.is_ok_and(|address| address.is_loopback()),
+    })
 }
 
-async fn whole(answer: Response<Incoming>) -> Result<Vec<u8>, Failure> {
-    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| Failure::ours_in_words(format!("cannot read the server's response: {error}")))?;
-    Ok(body.to_bytes().to_vec())
+async fn whole(mut answer: Response) -> Result<Vec<u8>, Failure> {
+    let broken = |why: String| Failure::ours_in_words(format!("cannot read the server's response: {why}"));
+    let mut body = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| broken(root_cause(&error)))? {
+        body.extend_from_slice(&piece);
+        if body.len() > MAX_ANSWER {
+            return Err(broken("it is larger than 64 MiB".to_owned()));
+        }
+    }
+    Ok(body)
 }
 
 /// What a server refused, in its words, with the exit code that a local run would have.
-pub(crate) async fn refusal(answer: Response<Incoming>) -> Failure {
+async fn refusal(answer: Response) -> Failure {
     let status = answer.status();
     match whole(answer).await {
         Ok(body) => read_refusal(status, &body),
@@ -218,23 +202,26 @@ mod tests {
 
     #[test]
     fn an_address_is_a_host_and_a_port_and_nothing_else() {
-        assert_eq!(
-            authority("http://127.0.0.1:7070").unwrap(),
-            ("127.0.0.1:7070".into(), true)
-        );
-        assert_eq!(authority("http://[::1]:1/").unwrap(), ("[::1]:1".into(), true));
-        assert_eq!(authority("http://atoll.test").unwrap(), ("atoll.test:80".into(), false));
+        let known = |url: &str| address(url).unwrap();
+        let is = |origin: &str, is_https, is_here| Address {
+            origin: origin.to_owned(),
+            is_https,
+            is_here,
+        };
+        assert_eq!(known("http://127.0.0.1:7070"), is("http://127.0.0.1:7070", false, true));
+        assert_eq!(known("http://[::1]:1/"), is("http://[::1]:1", false, true));
+        assert_eq!(known("https://localhost:1"), is("https://localhost:1", true, true));
+        assert_eq!(known("https://atoll.test"), is("https://atoll.test", true, false));
         for bad in [
             "",
             "x",
-            "https://a",
             "ftp://a",
             "http://a/b",
             "http://a?b",
             "http://u:p@a",
             "127.0.0.1:7070",
         ] {
-            assert_eq!(authority(bad).unwrap_err().status, ExitStatus::Usage, "{bad}");
+            assert_eq!(address(bad).unwrap_err().status, ExitStatus::Usage, "{bad}");
         }
     }
 

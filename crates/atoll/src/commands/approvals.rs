@@ -11,12 +11,12 @@ use crate::output::{Failure, on_one_line, visible};
 use atoll_core::ApprovalId;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::api::native::{ApprovalList, ApprovalView};
-use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 pub(crate) fn run(args: ApprovalsArgs) -> Result<ExitStatus, Failure> {
-    let server = Server::new(&args.server)?;
+    let server = Server::new(&args.server, args.cacert.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     let tenant = args.tenant.as_deref().map(tenant_query).unwrap_or_default();

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 pub(crate) fn run(args: RunArgs) -> Result<ExitStatus, Failure> {
     let mut request = Request::read(args)?;
     if let Some(url) = request.server.take() {
-        let server = Server::new(&url)?;
+        let server = Server::new(&url, request.cacert.as_deref())?;
         return with_printer(&mut request, async |request, printer, interrupt| {
             remote::run(&server, request, printer, interrupt).await
         });

@@ -7,12 +7,12 @@ use crate::output::{Failure, visible};
 use atoll_core::SandboxId;
 use atoll_core::outcome::ExitStatus;
 use atoll_server::api::native::{SandboxAnswer, SandboxList};
-use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
 use serde::de::DeserializeOwned;
 
 pub(crate) fn run(args: SandboxArgs) -> Result<ExitStatus, Failure> {
-    let server = Server::new(&args.server)?;
+    let server = Server::new(&args.server, args.cacert.as_deref())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::ours(&error))?;
     let tenant = args.tenant.as_deref().map(tenant_query).unwrap_or_default();

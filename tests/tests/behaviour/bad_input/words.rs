@@ -135,8 +135,8 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
             "unknown policy `lax`; use open, standard, guarded, strict or the path of a policy file",
         ),
         (
-            &["ok.py", "--server", "https://127.0.0.1"],
-            "invalid server URL `https://127.0.0.1`: https is not supported yet; use a tunnel or a proxy on this host",
+            &["ok.py", "--server", "https://127.0.0.1/v1"],
+            "invalid server URL `https://127.0.0.1/v1`: a path or query is not allowed",
         ),
     ])?;
     let world = World::new()?;

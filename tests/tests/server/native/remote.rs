@@ -2,6 +2,7 @@
 
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Server, atoll_in};
+use atoll_tests::tls::{Front, certificate};
 use atoll_tests::{Ran, run_command};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -213,4 +214,31 @@ fn sandboxes_are_listed_shown_and_killed() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains("no such sandbox"), "{refused:?}");
     }
+}
+
+/// Whom `--cacert` names is trusted, and nobody else.
+#[test]
+fn an_https_server_is_reached_by_those_who_trust_its_authority() {
+    let both = Both::new();
+    let (authority, config) = certificate("127.0.0.1");
+    let (stranger, _) = certificate("127.0.0.1");
+    let front = Front::start(config, both.server.api).unwrap();
+    let run = |authority: &str| {
+        let file = both.home.path().join("ca.pem");
+        std::fs::write(&file, authority).unwrap();
+        let mut command = atoll_in(both.home.path());
+        command.args([
+            "run",
+            "-c",
+            "print(6 * 7)",
+            "--server",
+            &format!("https://{}", front.address),
+        ]);
+        run_command(command.arg("--cacert").arg(file)).unwrap()
+    };
+    let ran = run(&authority);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "42\n"), "{ran:?}");
+    let refused = run(&stranger);
+    assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+    assert!(refused.stderr.contains("certificate"), "{refused:?}");
 }

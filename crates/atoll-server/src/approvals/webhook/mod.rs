@@ -7,10 +7,11 @@ mod post;
 mod retry;
 mod sign;
 
-pub use post::{BadTarget, Post};
+pub use post::Post;
 
 use crate::api::native::ApprovalView;
 use crate::config::ApprovalSettings;
+use crate::outgoing::ClientError;
 use crate::store::{ApprovalRecord, Store};
 use atoll_core::ApprovalId;
 use atoll_core::service::ApprovalStatus;
@@ -27,7 +28,7 @@ const AT_ONCE: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
     #[error("cannot use the setting approval.webhook_url")]
-    Target(#[from] BadTarget),
+    Target(#[from] ClientError),
     #[error("cannot read the webhook secret (setting approval.webhook_secret_file)")]
     Secret(#[source] std::io::Error),
     #[error(

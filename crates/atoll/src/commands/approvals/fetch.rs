@@ -1,15 +1,13 @@
 //! `atoll approvals fetch`: the files of an approved dry run, saved like those of any run.
 
 use super::{Place, known};
-use crate::client::refusal;
 use crate::commands::sandbox::read;
 use crate::output::Failure;
 use atoll_engine::{OutDir, Target, safe_path};
 use atoll_server::api::native::ApprovalView;
-use http_body_util::{BodyExt, Empty};
-use hyper::Method;
-use hyper::body::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use reqwest::header::ACCEPT;
 use std::path::PathBuf;
 
 impl Place<'_> {
@@ -37,18 +35,11 @@ impl Place<'_> {
     }
 
     async fn take(&self, path: &str, target: &mut Target) -> Result<(), Failure> {
-        let nothing = Empty::<Bytes>::new();
-        let kinds = ("application/json", "application/octet-stream");
-        let answer = self.server.send(Method::GET, path, nothing, kinds).await?;
-        if !answer.status().is_success() {
-            return Err(refusal(answer).await);
-        }
-        let mut body = answer.into_body();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Failure::ours(&error))?;
-            if let Ok(piece) = frame.into_data() {
-                target.write(&piece).map_err(|error| Failure::ours(&error))?;
-            }
+        let request = self.server.request(Method::GET, path);
+        let request = request.header(ACCEPT, "application/octet-stream");
+        let mut answer = self.server.send(request).await?;
+        while let Some(piece) = answer.chunk().await.map_err(|error| Failure::ours(&error))? {
+            target.write(&piece).map_err(|error| Failure::ours(&error))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::local::interrupt_on_signals;
 use super::request::Request;
 use super::{gate, show};
-use crate::client::{Event, Events, Form, Server, refusal, refused};
+use crate::client::{Event, Events, Server, refused};
 use crate::commands::dry_report::report;
 use crate::output::{Failure, note, visible};
 use crate::printer::{Printer, Stream};
@@ -11,11 +11,13 @@ use atoll_core::dry_run::DryRun;
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::policy::{Policy, SHIPPED};
-use atoll_engine::{ELSEWHERE, OutDir, SavedFiles, Target, safe_path};
+use atoll_engine::{ELSEWHERE, Input, OutDir, SavedFiles, Target, safe_path};
 use atoll_server::api::native::ErrorBody;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::Method;
+use reqwest::Method;
+use reqwest::header::ACCEPT;
+use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -28,28 +30,28 @@ pub(super) async fn run(
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<ExitStatus, Failure> {
-    let form = form(request)?;
-    let kind = form.kind();
+    let form = form(request).await?;
     interrupt_on_signals(interrupt);
     let path = if request.dry_run {
         "/v1/run?dry_run=true"
     } else {
         "/v1/run"
     };
+    let upload = server
+        .request(Method::POST, path)
+        .header(ACCEPT, "text/event-stream")
+        .multipart(form);
     let answer = tokio::select! {
-        answer = server.send(Method::POST, path, form, (&kind, "text/event-stream")) => answer?,
+        answer = server.send(upload) => answer?,
         () = interrupt.notified() => return Err(interrupted()),
     };
-    if !answer.status().is_success() {
-        return Err(refusal(answer).await);
-    }
     let mut run = Run {
         json: request.json,
         printer,
         execution: None,
         saving: Saving::new(request.out.take()),
     };
-    let execution = run.follow(server, Events::new(answer.into_body()), interrupt).await?;
+    let execution = run.follow(server, Events::new(answer), interrupt).await?;
     let (execution, files, out) = run.saving.finish(execution);
     if request.policy.is_some() && !request.json {
         gate::tell(&execution.findings);
@@ -73,7 +75,7 @@ fn held(dry_run: &DryRun) -> String {
     text
 }
 
-fn form(request: &Request) -> Result<Form, Failure> {
+async fn form(request: &Request) -> Result<Form, Failure> {
     let limits = &request.limits;
     let mut words = json!({
         "language": request.language,
@@ -92,15 +94,24 @@ fn form(request: &Request) -> Result<Form, Failure> {
     if !request.secrets.is_empty() {
         words["secrets"] = json!(request.secrets.reveal().collect::<BTreeMap<_, _>>());
     }
-    let mut form = Form::new(format!("atoll-{:032x}", u128::from_be_bytes(super::random())));
-    form.text("request", &words.to_string());
-    form.text("code", &request.code);
+    let mut form = Form::new()
+        .percent_encode_noop()
+        .text("request", words.to_string())
+        .text("code", request.code.clone());
     for input in &request.inputs {
-        let added = std::fs::File::open(&input.path).and_then(|file| form.file(&input.name, file));
-        added.map_err(|error| Failure::usage(format!("cannot read input `{}`: {error}", input.path.display())))?;
+        let part = part(input).await;
+        let part =
+            part.map_err(|error| Failure::usage(format!("cannot read input `{}`: {error}", input.path.display())))?;
+        form = form.part("file", part);
     }
-    form.end();
     Ok(form)
+}
+
+/// A file is sent piece by piece: none is in memory as a whole.
+async fn part(input: &Input) -> std::io::Result<Part> {
+    let file = tokio::fs::File::open(&input.path).await?;
+    let size = file.metadata().await?.len();
+    Ok(Part::stream_with_length(file, size).file_name(input.name.clone()))
 }
 
 /// A shipped policy by its name, so that people see it again; a file as what it decides.

@@ -28,6 +28,8 @@ pub(super) struct Request {
     pub(super) template: Option<String>,
     pub(super) profile: ProfileName,
     pub(super) server: Option<String>,
+    /// Whom to trust to be the server.
+    pub(super) cacert: Option<PathBuf>,
     /// `None`: the standard one, and nobody wants to hear of it.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) raw_results: bool,
@@ -94,6 +96,7 @@ impl Request {
             template: args.template,
             profile: word(&args.profile)?,
             server: args.server,
+            cacert: args.cacert,
             policy,
             raw_results: args.raw_results,
             dry_run: args.dry_run,

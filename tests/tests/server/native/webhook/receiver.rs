@@ -5,8 +5,6 @@ use atoll_tests::process::eventually;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 use sha2::Sha256;
@@ -143,28 +141,4 @@ pub(super) fn read(reader: &mut impl BufRead) -> Result<Letter> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     Ok(Letter { body, ..letter })
-}
-
-/// An authority of the tests' own, as PEM, and a certificate by it for this name.
-pub(super) fn certificate(name: &str) -> (String, Arc<ServerConfig>) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let named = format!("authority for {name}");
-    params.distinguished_name.push(DnType::CommonName, named);
-    let key = KeyPair::generate().unwrap();
-    let authority = params.self_signed(&key).unwrap().pem();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let signed = params.signed_by(&key, &issuer).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![signed.der().clone()],
-            PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        );
-    (authority, Arc::new(config.unwrap()))
 }
