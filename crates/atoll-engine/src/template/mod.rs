@@ -26,6 +26,7 @@ mod python;
 mod recipe;
 mod recipe_file;
 mod relocate;
+mod requested;
 mod retire;
 mod room;
 mod search;

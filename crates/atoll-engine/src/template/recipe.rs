@@ -6,6 +6,7 @@
 use super::Package;
 use super::python::Interpreter;
 use super::recipe_file::{self, RecipeFileError};
+use super::requested::missing;
 use super::room;
 use super::version::Range;
 use fs_err as fs;
@@ -67,6 +68,15 @@ pub enum RecipeError {
         #[source]
         source: std::io::Error,
     },
+    #[error(
+        "`{requested}` is in `{path}` but not in `{lock}`, so the template would lack it; regenerate the lock file, for \
+         example with `uv pip compile --universal --generate-hashes`"
+    )]
+    NotLocked {
+        requested: String,
+        path: PathBuf,
+        lock: String,
+    },
     #[error("invalid recipe `{path}`")]
     Invalid {
         path: PathBuf,
@@ -81,6 +91,7 @@ pub(super) struct Recipe {
     pub(super) description: String,
     pub(super) python: Range,
     pub(super) lock: String,
+    lock_file: String,
     pub(super) preload: Vec<String>,
     pub(super) warmup: Option<String>,
     pub(super) touch: Option<String>,
@@ -147,6 +158,7 @@ impl Recipe {
             description: file.description,
             python,
             lock,
+            lock_file: file.lock,
             preload: file.preload,
             warmup,
             touch: file.touch,
@@ -224,7 +236,18 @@ fn load_own(path: &Path, name: &str) -> Result<Recipe, RecipeError> {
         return Err(RecipeError::Reserved { path: path.to_owned() });
     }
     let read = |path: &Path| fs::read_to_string(path).map_err(|source| RecipeError::Read { source });
-    Recipe::new(path, name, &read(path)?, |file| read(&path.with_file_name(file)))
+    let recipe = Recipe::new(path, name, &read(path)?, |file| read(&path.with_file_name(file)))?;
+    let requested = path.with_file_name(&recipe.lock_file).with_extension("in");
+    if requested.is_file()
+        && let Some(missing) = missing(&read(&requested)?, &recipe.pins())
+    {
+        return Err(RecipeError::NotLocked {
+            requested: missing,
+            path: requested,
+            lock: recipe.lock_file,
+        });
+    }
+    Ok(recipe)
 }
 
 fn folders(recipes: &Path) -> Result<Vec<String>, RecipeError> {
@@ -314,6 +337,19 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_lock_that_was_not_regenerated_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        own(dir.path(), "mine");
+        let at = |file: &str| dir.path().join("mine").join(file);
+        fs::write(at("l.lock"), "pandas==2.3.1 \\\n    --hash=sha256:aa\n").unwrap();
+        fs::write(at("l.in"), "pandas\n").unwrap();
+        assert!(load(dir.path(), "mine").is_ok());
+        fs::write(at("l.in"), "pandas\nrapidfuzz\n").unwrap();
+        let text = load(dir.path(), "mine").unwrap_err().to_string();
+        assert!(text.contains("`rapidfuzz`") && text.contains("l.lock"), "{text}");
     }
 
     #[test]
