@@ -17,6 +17,7 @@ pub enum Piece {
 const PLACES: &[&str] = &[
     "proc",
     "tmp",
+    "var/tmp",
     "home/user",
     "data/input",
     "data/output",

@@ -27,7 +27,14 @@ const READABLE: &[&str] = &[
     "/data/input",
     "/dev",
 ];
-const WRITABLE: &[&str] = &["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"];
+const WRITABLE: &[&str] = &[
+    "/home/user",
+    "/tmp",
+    "/var/tmp",
+    "/data/output",
+    "/mnt/data",
+    "/dev/shm",
+];
 /// What else a root of the template's own can have at its top and is not an image's to give: mounts of the sandbox, and what
 /// Landlock hides.
 const NOT_OF_AN_IMAGE: &[&str] = &["dev", "proc", "run", "sys", "tmp"];

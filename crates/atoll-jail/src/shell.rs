@@ -287,6 +287,7 @@ fn ask_for_names(root: &Path) -> Result<(), StepError> {
 pub const SCRATCH_PLACES: &[(&str, &str)] = &[
     ("home", "home/user"),
     ("tmp", "tmp"),
+    ("vartmp", "var/tmp"),
     ("out", "data/output"),
     ("mnt", "mnt/data"),
     ("shm", "dev/shm"),

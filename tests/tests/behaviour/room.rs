@@ -28,7 +28,14 @@ async fn scratch_bytes_are_limited() -> Result<()> {
         ..Limits::SMALL
     };
     let mut place = Place::limited("python-min", limits).await?;
-    for dir in ["/home/user", "/tmp", "/data/output", "/mnt/data", "/dev/shm"] {
+    for dir in [
+        "/home/user",
+        "/tmp",
+        "/var/tmp",
+        "/data/output",
+        "/mnt/data",
+        "/dev/shm",
+    ] {
         let code = format!("import os\nfor i in range(100):\n    open(f'{dir}/f{{i}}', 'wb').write(bytes(1 << 20))");
         let full = place.python(&code).await?;
         assert_eq!(

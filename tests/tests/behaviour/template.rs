@@ -46,6 +46,36 @@ async fn every_promised_module_imports_in_one_small_sandbox() -> Result<()> {
     place.end().await
 }
 
+/// What the libraries write beside the code's own files has a place, and says nothing of it.
+#[tokio::test]
+async fn temporary_directories_of_the_libraries_are_writable() -> Result<()> {
+    let mut place = Place::new("python-data").await?;
+    // With a budget of one MiB it spills at once.
+    let polars = "import os\nos.environ.update(POLARS_OOC_MEMORY_BUDGET_MB='1', POLARS_OOC_SPILL_MIN_BYTES='1', POLARS_OOC_DRIFT_THRESHOLD='1')\n\
+                  import numpy as np, polars as pl\nrows = 3_000_000\n\
+                  pl.DataFrame({'k': np.arange(rows) % 1000, 'v': np.arange(rows)}).write_parquet('/var/tmp/p.parquet')\n\
+                  all = pl.scan_parquet('/var/tmp/p.parquet').group_by('k').agg(pl.col('v').sum()).collect()\n\
+                  print(all.height, os.path.isdir(f'/tmp/{os.getpid()}'))";
+    let ran = place.python(polars).await?;
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str(), ran.hint.as_ref()),
+        ("1000 True\n", "", None),
+        "{:?}",
+        ran.error
+    );
+    let named = "import os, tempfile, duckdb, joblib, matplotlib\n\
+                 from joblib._memmapping_reducer import _get_temp_dir\n\
+                 spill = duckdb.sql(\"select current_setting('temp_directory')\").fetchall()[0][0]\n\
+                 for dir in [os.environ['POLARS_OOC_SPILL_DIR'], os.path.abspath(spill), tempfile.gettempdir(),\n\
+                 \x20           _get_temp_dir('pool')[0], matplotlib.get_configdir(), matplotlib.get_cachedir(),\n\
+                 \x20           os.path.expanduser('~/.cache/numba')]:\n\
+                 \x20   os.makedirs(dir, exist_ok=True)\n\
+                 \x20   tempfile.TemporaryFile(dir=dir).close()";
+    let ran = place.python(named).await?;
+    assert_eq!((ran.outcome, ran.stderr.as_str()), (Outcome::Ok, ""), "{:?}", ran.error);
+    place.end().await
+}
+
 #[tokio::test]
 async fn chinese_and_japanese_labels_are_drawn_without_empty_boxes() -> Result<()> {
     let mut place = Place::new("python-data").await?;

@@ -124,7 +124,7 @@ fn plan(config: EngineConfig, template: &Template, zygote: Option<ZygotePlan>) -
             root: template.root.clone(),
             kernel: template.kernel.clone(),
             links: template.links.clone(),
-            env: with_our_commands(template.env.clone()),
+            env: with_ours(template.env.clone()),
             zygote,
             runtime: None,
             vm: None,
@@ -154,10 +154,29 @@ fn zygote(template: &Template, warmth: Warmth, rotation: Rotation) -> ZygotePlan
     }
 }
 
-/// Ours come before the template's and the machine's.
-fn with_our_commands(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// Where polars puts what does not fit into memory, if the template names no other place.
+const SPILL_DIR: (&str, &str) = ("POLARS_OOC_SPILL_DIR", "/tmp");
+
+/// Our commands come before the template's and the machine's.
+fn with_ours(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
     if let Some(path) = env.get_mut("PATH") {
         *path = format!("{BIN}:{path}");
     }
+    let (name, place) = SPILL_DIR;
+    env.entry(name.to_owned()).or_insert_with(|| place.to_owned());
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_may_name_another_place_for_what_polars_spills() {
+        let own = BTreeMap::from([("POLARS_OOC_SPILL_DIR".to_owned(), "/var/tmp".to_owned())]);
+        assert_eq!(with_ours(own)["POLARS_OOC_SPILL_DIR"], "/var/tmp");
+        let env = with_ours(BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]));
+        assert_eq!(env["POLARS_OOC_SPILL_DIR"], "/tmp");
+        assert_eq!(env["PATH"], format!("{BIN}:/bin"));
+    }
 }

@@ -29,7 +29,7 @@ impl CodePolicy {
         Self {
             verdicts: Rule::ALL.iter().map(|rule| (rule.id(), Verdict::Allow)).collect(),
             modules: BTreeMap::new(),
-            write: ["/data/output", "/home/user", "/mnt/data", "/tmp"]
+            write: ["/data/output", "/home/user", "/mnt/data", "/tmp", "/var/tmp"]
                 .map(str::to_owned)
                 .into(),
             limits: CodeLimits {
@@ -152,6 +152,7 @@ mod tests {
         for inside in [
             "a.csv",
             "/tmp/x",
+            "/var/tmp/x",
             "/data/output",
             "~/x",
             "/data/output/../output/x",

@@ -74,6 +74,7 @@ mod tests {
             ("/home/user", Some("home")),
             ("/home/user/a/b", Some("home/a/b")),
             ("/tmp/x", Some("tmp/x")),
+            ("/var/tmp/x", Some("vartmp/x")),
             ("/dev/shm", Some("shm")),
             ("/home/username", None),
             ("/usr/lib", None),

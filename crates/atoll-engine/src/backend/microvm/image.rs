@@ -66,7 +66,7 @@ pub(super) fn ensure(home: &Path, template: &Template, program: &Path) -> Result
 
 fn key(files: &[PathBuf], word: &str) -> String {
     let mut hash = Sha256::new();
-    hash.update(format!("1 {word}\n"));
+    hash.update(format!("2 {word}\n"));
     for file in files {
         // By the one name that it has, however it was come by.
         let file = &file.canonicalize().unwrap_or_else(|_| file.clone());
