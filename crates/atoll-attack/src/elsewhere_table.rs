@@ -107,7 +107,7 @@ pub const ELSEWHERE: &[Elsewhere] = &[
         answers(&[e(
             "writable",
             &[
-                "/data/output /dev/full /dev/fuse /dev/null /dev/pts/ptmx /dev/random /dev/shm /dev/tty /dev/urandom /dev/zero /home/user /mnt/data /tmp /var/tmp",
+                "/app /code /data/output /dev/full /dev/fuse /dev/null /dev/pts/ptmx /dev/random /dev/shm /dev/tty /dev/urandom /dev/zero /home/user /mnt/data /tmp /var/tmp /workspace",
             ],
         )]),
     ),

@@ -92,14 +92,14 @@ cases! {
         control: "a second execution in the same sandbox finds the file (the sandbox belongs to the attack)",
     } |bench, _lab, shown| {
         let (engine, mut a, b) = bench.two(&[]).await?;
-        say(&mut a, "for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output']: open(p+'/stale-77c1','w').write('S'*5000)").await?;
+        say(&mut a, "for p in ['/tmp','/var/tmp','/app','/dev/shm','/home/user','/mnt/data','/data/output']: open(p+'/stale-77c1','w').write('S'*5000)").await?;
         let again = say(&mut a, "open('/dev/shm/stale-77c1').read(3)").await?;
         shown.control(again == "'SSS'", format!("a second execution in the same sandbox reads {again}, expected 'SSS'"));
         let on_host = ["/dev/shm/stale-77c1", "/tmp/stale-77c1"].iter().any(|path| Path::new(path).exists());
         shown.holds(!on_host, "the files do not exist in the host's /tmp and /dev/shm");
         a.end().await?;
         let mut c = sandbox(&engine).await?;
-        let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
+        let found = say(&mut c, "import os,mmap\nx=[p for p in ['/tmp','/var/tmp','/app','/dev/shm','/home/user','/mnt/data','/data/output'] if os.path.exists(p+'/stale-77c1')]\nm=mmap.mmap(-1,8<<20,flags=mmap.MAP_PRIVATE)\nf=open('/dev/shm/new','wb+'); f.truncate(4<<20)\n(x, m[:]==bytes(8<<20), f.read()==bytes(4<<20))").await?;
         shown.holds(found == "([], True, True)", format!("in a new sandbox, (old files, memory zeroed, shared memory zeroed) is {found}, expected ([], True, True)"));
         end(&engine, [c, b]).await?;
     }

@@ -38,7 +38,7 @@ pub const FILES: &[Probe] = &[
             e(
                 "writable",
                 &[
-                    "/data/output /dev/full /dev/null /dev/pts/ptmx /dev/random /dev/shm /dev/tty /dev/urandom /dev/zero /home/user /mnt/data /tmp /var/tmp",
+                    "/app /code /data/output /dev/full /dev/null /dev/pts/ptmx /dev/random /dev/shm /dev/tty /dev/urandom /dev/zero /home/user /mnt/data /tmp /var/tmp /workspace",
                 ],
             ),
             e("create in *", &["EROFS", "EACCES", "ENOENT", "EPERM"]),

@@ -1,6 +1,8 @@
 //! Why something cannot be done: the kernel's word, translated once.
 
 use atoll_core::wire::agent::{Answer, Refusal};
+use atoll_jail::SCRATCH_PLACES;
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use std::fmt::Display;
 
@@ -74,7 +76,36 @@ fn words(errno: Errno) -> String {
         Errno::NOENT => "no such file or directory".to_owned(),
         Errno::NOSPC | Errno::DQUOT => "no space left".to_owned(),
         Errno::XDEV => "is outside the sandbox's file system".to_owned(),
+        Errno::ROFS => format!("is read-only; the writable directories are {}", writable()),
+        Errno::ACCESS | Errno::PERM => format!("permission denied; the writable directories are {}", writable()),
         Errno::LOOP => "too many symbolic links, or a link that leads outside the file system".to_owned(),
         errno => std::io::Error::from(errno).to_string(),
+    }
+}
+
+/// The scratch places that this sandbox has: an image may keep some of them as its own, read-only.
+fn writable() -> String {
+    let places = SCRATCH_PLACES.iter().map(|(_, place)| format!("/{place}"));
+    let found: Vec<String> = places.filter(|place| is_writable(place)).collect();
+    found.join(", ")
+}
+
+fn is_writable(place: &str) -> bool {
+    rustix::fs::statvfs(place).is_ok_and(|fs| !fs.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forbidden_path_is_answered_with_the_directories_that_are_not() {
+        for errno in [Errno::ROFS, Errno::ACCESS, Errno::PERM] {
+            let refused = Err::<(), _>(errno).about("/etc/x").unwrap_err();
+            assert_eq!(refused.why, Refusal::Denied);
+            let (about, named) = refused.message.split_once("; the writable directories are ").unwrap();
+            assert!(about.starts_with("/etc/x: "), "{about}");
+            assert!(named.split(", ").any(|place| place == "/tmp"), "{named}");
+        }
     }
 }

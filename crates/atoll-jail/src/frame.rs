@@ -3,10 +3,14 @@
 //! Data only. For a template of the host, [`crate::root`] lays it into a small tmpfs; into an image's root the engine lays
 //! it when the template is built, without following a link of the image.
 
+use crate::places::OFFERED;
+
 /// One piece, by its path below the root. Its parents are directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Directory(&'static str),
+    /// A directory, unless the root has something there already.
+    Offered(&'static str),
     /// Read-only, with this text.
     File(&'static str, &'static str),
     /// A symbolic link.
@@ -70,9 +74,10 @@ const LINKS: &[(&str, &str)] = &[
 /// Every piece that any root has, in the order in which they are laid.
 pub fn pieces() -> impl Iterator<Item = Piece> {
     let places = PLACES.iter().copied().map(Piece::Directory);
+    let offered = OFFERED.iter().copied().map(Piece::Offered);
     let files = FILES.iter().map(|(path, text)| Piece::File(path, text));
     let links = LINKS.iter().map(|(path, to)| Piece::Link(path, to));
-    places.chain(files).chain(links)
+    places.chain(offered).chain(files).chain(links)
 }
 
 /// Where the tiers with a container have the agent, and the list of libraries that gVisor's programs load. An image's own list
@@ -94,7 +99,7 @@ mod tests {
     fn no_piece_lies_twice_and_each_path_is_plain() {
         let mut seen = std::collections::BTreeSet::new();
         for piece in pieces_of_an_image() {
-            let (Piece::Directory(path) | Piece::File(path, _) | Piece::Link(path, _)) = piece;
+            let (Piece::Directory(path) | Piece::Offered(path) | Piece::File(path, _) | Piece::Link(path, _)) = piece;
             assert!(seen.insert(path), "{path}");
             assert!(path.split('/').all(|part| !matches!(part, "" | "." | "..")), "{path}");
         }

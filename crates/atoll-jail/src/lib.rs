@@ -18,6 +18,7 @@ pub mod oci;
 pub mod order;
 mod outbox;
 mod paths;
+mod places;
 pub mod plan;
 mod receipt;
 mod rlimits;
@@ -33,9 +34,10 @@ pub mod watch;
 
 pub use instance::new_instance_name;
 pub use paths::kernel_abi;
+pub use places::SCRATCH_PLACES;
 pub use root::host_parts;
 pub use scratch::is_on_disk as scratch_is_on_disk;
-pub use shell::{AgentMain, AgentStart, SCRATCH_PLACES};
+pub use shell::{AgentMain, AgentStart};
 pub use step::{StepError, chain};
 pub use walls::NoWall;
 

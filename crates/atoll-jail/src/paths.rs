@@ -4,12 +4,14 @@
 //! wall, and the one that keeps user code out of the agent's and the zygote's memory and away from their signals.
 
 use crate::frame::DEVICES;
+use crate::places;
 use crate::plan::Mode;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use rustix::fd::OwnedFd;
+use std::path::Path;
 
 /// Below this version Landlock lacks rights that we promise (truncate, and network rules for later).
 pub(crate) const MIN_ABI: u32 = 3;
@@ -26,14 +28,6 @@ const READABLE: &[&str] = &[
     "/etc",
     "/data/input",
     "/dev",
-];
-const WRITABLE: &[&str] = &[
-    "/home/user",
-    "/tmp",
-    "/var/tmp",
-    "/data/output",
-    "/mnt/data",
-    "/dev/shm",
 ];
 /// What else a root of the template's own can have at its top and is not an image's to give: mounts of the sandbox, and what
 /// Landlock hides.
@@ -95,7 +89,9 @@ pub(crate) fn make_ruleset(mode: Mode, is_image: bool) -> Result<OwnedFd, PathsE
         true => allow_image(created, read)?,
         false => allow(created, READABLE, read)?,
     };
-    created = allow(created, WRITABLE, change)?;
+    for (_, place) in places::shown(Path::new("/")) {
+        created = allow(created, &[&format!("/{place}")], change)?;
+    }
     created = allow(
         created,
         &["/proc"],

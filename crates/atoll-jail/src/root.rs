@@ -242,7 +242,9 @@ pub(crate) fn enter_root(root: &Path) -> Result<(), StepError> {
 fn make_frame(root: &Path) -> Result<(), StepError> {
     for piece in frame::pieces() {
         match piece {
-            Piece::Directory(path) => fs::create_dir_all(root.join(path)).step(&format!("create /{path}"))?,
+            Piece::Directory(path) | Piece::Offered(path) => {
+                fs::create_dir_all(root.join(path)).step(&format!("create /{path}"))?;
+            }
             Piece::File(path, text) => {
                 fs::write(root.join(path), text).step(&format!("write /{path}"))?;
                 fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o444)).step("set file permissions")?;

@@ -8,6 +8,7 @@ use crate::channel;
 use crate::filter::Filters;
 use crate::frame::ASKS_FOR_NAMES;
 use crate::paths::make_ruleset;
+use crate::places::{SCRATCH_PLACES, is_shown};
 use crate::plan::{Mode, TemplatePlan, Wall, Walls};
 use crate::root::{attach, enter_root, mount_proc, mount_terminals, mount_tmpfs};
 use crate::step::{OfWall, Step, StepError, chain};
@@ -283,21 +284,13 @@ fn ask_for_names(root: &Path) -> Result<(), StepError> {
     attach(file.as_fd(), &root.join("etc/nsswitch.conf")).step("mount the dry-run resolver configuration")
 }
 
-/// Where the user may write: the directory of the scratch file system, and where it is shown.
-pub const SCRATCH_PLACES: &[(&str, &str)] = &[
-    ("home", "home/user"),
-    ("tmp", "tmp"),
-    ("vartmp", "var/tmp"),
-    ("out", "data/output"),
-    ("mnt", "mnt/data"),
-    ("shm", "dev/shm"),
-];
-
 /// One file system with one quota, shown at each place where the user may write.
 fn mount_scratch(plan: &ShellPlan, root: &Path) -> Result<OwnedFd, StepError> {
     // Below the old root, with which its own place goes: unmounting it apart would wait for the whole kernel.
     let base = Path::new("/run/scratch");
-    fill_scratch(plan, base, SANDBOX_ID, |_, place| root.join(place))
+    fill_scratch(plan, base, SANDBOX_ID, |_, place| {
+        is_shown(root, place).then(|| root.join(place))
+    })
 }
 
 /// The file system at `base`, its directories shown where `at` says, all of it the user's. Returns its root.
@@ -305,7 +298,7 @@ pub(crate) fn fill_scratch(
     plan: &ShellPlan,
     base: &Path,
     user: u32,
-    at: impl Fn(&str, &str) -> PathBuf,
+    at: impl Fn(&str, &str) -> Option<PathBuf>,
 ) -> Result<OwnedFd, StepError> {
     match &plan.scratch {
         Some(disk) => attach(disk.as_fd(), base).step("mount the scratch disk")?,
@@ -318,19 +311,21 @@ pub(crate) fn fill_scratch(
         let dir = base.join(name);
         fs::create_dir(&dir).step("create a scratch directory")?;
         give(&dir, user)?;
-        let tree = open_tree(
-            CWD,
-            &dir,
-            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC,
-        )
-        .step("clone a scratch directory's mount")?;
-        let attributes = NO_SUID | NO_DEV | if *name == "shm" { NO_EXEC } else { 0 };
-        set_attributes(tree.as_fd(), c"", attributes, false).step("set mount attributes on a scratch directory")?;
-        attach(tree.as_fd(), &at(name, place)).step(&format!("mount /{place}"))?;
+        if let Some(at) = at(name, place) {
+            let attributes = NO_SUID | NO_DEV | if *name == "shm" { NO_EXEC } else { 0 };
+            show(&dir, attributes, &at, place)?;
+        }
     }
     lay_links(&base.join("home"), &plan.template.links, user)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(base, flags, rustix::fs::Mode::empty()).step("open the scratch root")
+}
+
+fn show(dir: &Path, attributes: u64, at: &Path, place: &str) -> Result<(), StepError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, dir, flags).step("clone a scratch directory's mount")?;
+    set_attributes(tree.as_fd(), c"", attributes, false).step("set mount attributes on a scratch directory")?;
+    attach(tree.as_fd(), at).step(&format!("mount /{place}"))
 }
 
 fn lay_links(home: &Path, links: &[(String, String)], user: u32) -> Result<(), StepError> {

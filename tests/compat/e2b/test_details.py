@@ -108,6 +108,20 @@ def test_directories_have_a_size_and_an_owner(sandbox):
     assert info.size > 0 and info.modified_time is not None
 
 
+def test_directories_that_code_expects_are_scratch_and_others_are_named(sandbox):
+    for place in ("/app", "/code", "/workspace", "/var/tmp"):
+        sandbox.files.write(f"{place}/a/x.txt", place)
+        assert sandbox.run_code(f"open('{place}/a/x.txt').read()").text == place
+        sandbox.files.rename(f"{place}/a/x.txt", "x.txt")
+        assert sandbox.files.read("x.txt") == place
+    named = "the writable directories are /home/user, .*/app, /code, /workspace"
+    for path in ("/etc/x", "/nowhere/x", "/usr/x"):
+        with pytest.raises(Exception, match=named):
+            sandbox.files.write(path, "x")
+    with pytest.raises(Exception, match=named):
+        sandbox.files.make_dir("/opt/x")
+
+
 def test_broken_text_of_a_command_is_replaced(sandbox):
     assert sandbox.commands.run("printf 'a%.0s' {1..8191}; printf '\\xe2'").stdout == "a" * 8191 + "\ufffd"
 

@@ -34,6 +34,9 @@ async fn scratch_bytes_are_limited() -> Result<()> {
         "/var/tmp",
         "/data/output",
         "/mnt/data",
+        "/app",
+        "/code",
+        "/workspace",
         "/dev/shm",
     ] {
         let code = format!("import os\nfor i in range(100):\n    open(f'{dir}/f{{i}}', 'wb').write(bytes(1 << 20))");

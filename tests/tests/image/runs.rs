@@ -19,6 +19,7 @@ fn with_python() -> Result<Image> {
     layer.base()?;
     layer.python()?;
     layer.file("only-here.txt", b"of the image\n", 0o600)?;
+    layer.file("app/main.py", b"of the image", 0o644)?;
     layer.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\n", 0o644)?;
     let site = std::fs::canonicalize("/usr/bin/python3")?;
     let site = site.file_name().context("a name")?.to_string_lossy().into_owned();
@@ -82,13 +83,15 @@ fn an_image_is_the_same_behind_every_wall() -> Result<()> {
     world.build("saved", &from("docker-archive", &world.path("saved.tar")))?;
     let code = format!(
         "import os, pandas\nprint(open('/only-here.txt').read().strip(), os.path.exists('{OF_THE_HOST}'), os.environ['GREETING'], os.getuid())\n\
-         open('/data/output/made.txt', 'w').write(pandas.where)\ntry: open('/usr/new', 'w')\nexcept OSError as e: print('kept')"
+         open('/data/output/made.txt', 'w').write(pandas.where)\ntry: open('/usr/new', 'w')\nexcept OSError as e: print('kept')\n\
+         try: open('/app/main.py', 'a')\nexcept OSError as e: print(open('/app/main.py').read())\n\
+         for free in ['/code', '/workspace', '/var/tmp']: open(free + '/x', 'w').write('x')"
     );
     for tier in ["jail", "container", "gvisor", "microvm"] {
         let out = world.path(tier);
         let out = out.to_str().context("a path")?;
         let ran = world.atoll(&["run", "--tier", tier, "--template", "saved", "--out", out, "-c", &code])?;
-        let expected = "of the image False hello from the image 1000\nkept\n";
+        let expected = "of the image False hello from the image 1000\nkept\nof the image\n";
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expected), "{tier} {ran:?}");
         assert!(
             std::fs::read_to_string(world.path(tier).join("made.txt"))?.contains("dist-packages/pandas"),

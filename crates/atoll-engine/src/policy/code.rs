@@ -5,6 +5,18 @@ use atoll_core::{Language, Verdict};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where every sandbox has scratch.
+const WRITABLE: [&str; 8] = [
+    "/app",
+    "/code",
+    "/data/output",
+    "/home/user",
+    "/mnt/data",
+    "/tmp",
+    "/var/tmp",
+    "/workspace",
+];
+
 /// Resolved: every rule has its verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CodePolicy {
@@ -29,9 +41,7 @@ impl CodePolicy {
         Self {
             verdicts: Rule::ALL.iter().map(|rule| (rule.id(), Verdict::Allow)).collect(),
             modules: BTreeMap::new(),
-            write: ["/data/output", "/home/user", "/mnt/data", "/tmp", "/var/tmp"]
-                .map(str::to_owned)
-                .into(),
+            write: WRITABLE.map(str::to_owned).into(),
             limits: CodeLimits {
                 source_bytes: 1 << 20,
                 literal_bytes: 64 << 10,
@@ -153,6 +163,7 @@ mod tests {
             "a.csv",
             "/tmp/x",
             "/var/tmp/x",
+            "/workspace/x",
             "/data/output",
             "~/x",
             "/data/output/../output/x",

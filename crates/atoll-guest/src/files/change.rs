@@ -75,6 +75,8 @@ mod tests {
             ("/home/user/a/b", Some("home/a/b")),
             ("/tmp/x", Some("tmp/x")),
             ("/var/tmp/x", Some("vartmp/x")),
+            ("/app/x", Some("app/x")),
+            ("/apps", None),
             ("/dev/shm", Some("shm")),
             ("/home/username", None),
             ("/usr/lib", None),

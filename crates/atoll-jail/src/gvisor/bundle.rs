@@ -4,7 +4,6 @@
 //! gVisor's own kernel.
 
 use crate::oci::bundle::{AGENT, INPUTS, PLACES, ROOT};
-use crate::shell::SCRATCH_PLACES;
 use serde_json::{Value, json};
 
 const NAMESPACES: [&str; 5] = ["pid", "mount", "network", "ipc", "uts"];
@@ -12,8 +11,9 @@ const CAPABILITY_SETS: [&str; 4] = ["bounding", "effective", "inheritable", "per
 /// What the first process needs to become two users, and gives up then. All of gVisor's kernel, none of the host's.
 const CAPABILITIES: [&str; 3] = ["CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID"];
 
-/// The plan travels as the agent's last word: nothing in it is a secret.
-pub(super) fn config(agent_plan: &str) -> Value {
+/// The plan travels as the agent's last word: nothing in it is a secret. The places are those of the scratch that the root
+/// shows.
+pub(super) fn config(agent_plan: &str, places: &[(&str, &str)]) -> Value {
     let sets = CAPABILITY_SETS.map(|set| (set.to_owned(), json!(CAPABILITIES)));
     let sets: serde_json::Map<String, Value> = sets.into_iter().collect();
     json!({
@@ -29,7 +29,7 @@ pub(super) fn config(agent_plan: &str) -> Value {
             "capabilities": sets,
             "noNewPrivileges": true,
         },
-        "mounts": mounts(),
+        "mounts": mounts(places),
         "linux": {"namespaces": NAMESPACES.map(|kind| json!({"type": kind}))},
     })
 }
@@ -46,7 +46,7 @@ fn agent_command(plan: &str) -> [String; 6] {
     ]
 }
 
-fn mounts() -> Vec<Value> {
+fn mounts(places: &[(&str, &str)]) -> Vec<Value> {
     let mount = |at: &str, kind: &str, source: &str, options: &[&str]| json!({"destination": at, "type": kind, "source": source, "options": options});
     let closed = ["nosuid", "nodev", "noexec"];
     // gVisor mounts its own /sys where there is none, and has a tunnel in its /dev: both are covered.
@@ -57,7 +57,7 @@ fn mounts() -> Vec<Value> {
         mount("/dev/net", "tmpfs", "tmpfs", &empty),
         mount("/sys", "tmpfs", "tmpfs", &empty),
     ];
-    for (name, place) in SCRATCH_PLACES {
+    for (name, place) in places {
         let flags: &[&str] = if *name == "shm" { &closed } else { &closed[..2] };
         let options = [&["bind", "rw"], flags].concat();
         all.push(mount(
@@ -75,10 +75,11 @@ fn mounts() -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::SCRATCH_PLACES;
 
     #[test]
     fn nothing_of_the_host_can_be_written_but_the_scratch_places() {
-        let config = config("{}");
+        let config = config("{}", SCRATCH_PLACES);
         assert_eq!(config["root"]["readonly"], true);
         for mount in config["mounts"].as_array().unwrap() {
             let has = |option: &str| mount["options"].as_array().unwrap().contains(&json!(option));
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_first_process_has_what_it_needs_to_become_others_and_no_more() {
-        let config = config("{\"x\":1}");
+        let config = config("{\"x\":1}", SCRATCH_PLACES);
         let process = &config["process"];
         assert_eq!(process["args"][5], "{\"x\":1}");
         assert_eq!(process["capabilities"]["bounding"], json!(CAPABILITIES));

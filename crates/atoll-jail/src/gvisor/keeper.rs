@@ -9,11 +9,12 @@ use super::save::{self, IMAGE, ROOM};
 use super::scratch::{self, SCRATCH};
 use crate::channel;
 use crate::ferry::{self, Ferry, Holds, Side};
-use crate::oci::bundle::PLACES;
+use crate::oci::bundle::{PLACES, ROOT};
 use crate::oci::inside::AgentPlan;
 use crate::oci::keeper::{BUNDLE, STATE, await_runtime, begin_runtime, stage};
 use crate::oci::workshop::SAVED;
 use crate::order::{FromKeeper, Origin, Start, ToKeeper};
+use crate::places;
 use crate::plan::{Mode, RuntimePlan};
 use crate::shell::{Failed, FromShell, SANDBOX_ID, ShellPlan, keep_only, lay_null, lock_agent, wait_for_go};
 use crate::step::{OfWall, Step, StepError, chain};
@@ -216,7 +217,8 @@ fn prepare(plan: &ShellPlan) -> Result<(Vec<OwnedFd>, Start), StepError> {
     let told = serde_json::to_string(&AgentPlan::of(plan))
         .map_err(std::io::Error::from)
         .step("write the agent's configuration")?;
-    let config = bundle::config(&told);
+    let places: Vec<_> = places::shown(Path::new(ROOT)).collect();
+    let config = bundle::config(&told, &places);
     fs::write(format!("{BUNDLE}/config.json"), config.to_string()).step("write the OCI bundle")?;
     let begun = Start::hear(plan.keeper.as_ref())?;
     if begun.from == Origin::Ready {

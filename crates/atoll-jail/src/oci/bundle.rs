@@ -9,7 +9,7 @@ use super::profile::profile;
 use crate::filter::FilterError;
 use crate::jailer::host_ids::root_of;
 use crate::plan::{Mode, RuntimeKind, Wall, Walls};
-use crate::shell::{SANDBOX_ID, SCRATCH_PLACES};
+use crate::shell::SANDBOX_ID;
 use serde_json::{Value, json};
 
 /// Where the keeper has what the container is made of.
@@ -56,6 +56,8 @@ pub(super) struct Bundle<'a> {
     /// Its user in the template's user namespace.
     pub(super) host_id: u32,
     pub(super) walls: &'a Walls,
+    /// Which scratch places it shows, and where.
+    pub(super) places: &'a [(&'static str, &'static str)],
 }
 
 pub(super) fn config(bundle: &Bundle<'_>) -> Result<Value, FilterError> {
@@ -77,7 +79,7 @@ pub(super) fn config(bundle: &Bundle<'_>) -> Result<Value, FilterError> {
         "hostname": "sandbox",
         "root": {"path": ROOT, "readonly": true},
         "process": process(bundle.walls),
-        "mounts": mounts(hides),
+        "mounts": mounts(hides, bundle.places),
         "linux": linux,
     }))
 }
@@ -124,7 +126,7 @@ fn id_mappings(bundle: &Bundle<'_>) -> Value {
     }
 }
 
-fn mounts(hides: bool) -> Vec<Value> {
+fn mounts(hides: bool, places: &[(&str, &str)]) -> Vec<Value> {
     let mount = |at: &str, kind: &str, source: &str, options: &[&str]| json!({"destination": at, "type": kind, "source": source, "options": options});
     let masks: &[&str] = if hides { &["subset=pid", "hidepid=2"] } else { &[] };
     let closed = ["nosuid", "nodev", "noexec"];
@@ -142,7 +144,7 @@ fn mounts(hides: bool) -> Vec<Value> {
         mount("/dev", "tmpfs", "tmpfs", &dev),
         mount("/dev/pts", "devpts", "devpts", &terminals),
     ];
-    for (name, place) in SCRATCH_PLACES {
+    for (name, place) in places {
         let source = format!("{PLACES}/{name}");
         // The flags that the keeper has set; a runtime that leaves one out would be refused.
         let flags: &[&str] = if *name == "shm" { &closed } else { &closed[..2] };
@@ -158,6 +160,7 @@ fn mounts(hides: bool) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::places::SCRATCH_PLACES;
 
     fn made(kind: RuntimeKind, walls: &Walls) -> Value {
         let bundle = Bundle {
@@ -165,6 +168,7 @@ mod tests {
             mode: Mode::Root,
             host_id: 1234,
             walls,
+            places: SCRATCH_PLACES,
         };
         config(&bundle).unwrap()
     }

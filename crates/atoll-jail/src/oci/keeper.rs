@@ -4,13 +4,14 @@
 //! own, has the runtime make the container, and waits. When it is killed, the kernel kills the runtime and the container,
 //! however far they are, and its mounts, with the runtime's own files on them, are gone.
 
-use super::bundle::{self, Bundle, PLACES, SCRATCH, STAGE};
+use super::bundle::{self, Bundle, PLACES, ROOT, SCRATCH, STAGE};
 use super::inside::AgentPlan;
 use super::workshop::RUNTIME;
 use crate::channel;
+use crate::places::{self, SCRATCH_PLACES};
 use crate::plan::{RuntimeKind, RuntimePlan};
 use crate::root::{mount_proc, mount_tmpfs};
-use crate::shell::{Failed, FromShell, SCRATCH_PLACES, ShellPlan, fill_scratch, keep_only, lay_null, wait_for_go};
+use crate::shell::{Failed, FromShell, ShellPlan, fill_scratch, keep_only, lay_null, wait_for_go};
 use crate::step::{OfWall, Step, StepError};
 use crate::sys::process::{Forked, default_signals, exit_now, fork_with, join_namespaces, lay_all};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -77,11 +78,13 @@ fn prepare(plan: &ShellPlan, runtime: &RuntimePlan, host_id: u32) -> Result<(Vec
     keep_only(&own)?;
     let cgroups = wait_for_go(plan)?;
     let scratch = stage(plan, host_id).wall("mounts")?;
+    let places: Vec<_> = places::shown(Path::new(ROOT)).collect();
     let bundle = Bundle {
         kind: runtime.kind,
         mode: plan.mode,
         host_id,
         walls: &plan.template.walls,
+        places: &places,
     };
     let config = bundle::config(&bundle)
         .map_err(|_| Errno::INVAL)
@@ -104,7 +107,7 @@ pub(crate) fn stage(plan: &ShellPlan, host_id: u32) -> Result<OwnedFd, StepError
         fs::create_dir(Path::new(PLACES).join(name)).step("create a scratch directory")?;
     }
     let base = Path::new(SCRATCH);
-    let root = fill_scratch(plan, base, host_id, |name, _| Path::new(PLACES).join(name))?;
+    let root = fill_scratch(plan, base, host_id, |name, _| Some(Path::new(PLACES).join(name)))?;
     // From its root no path leads to the stage.
     unmount(base, UnmountFlags::DETACH).step("unmount the scratch root")?;
     Ok(root)

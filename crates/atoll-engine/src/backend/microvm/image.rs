@@ -129,7 +129,7 @@ fn missing() -> TierError {
 fn add_host(tar: &mut Tar) -> io::Result<()> {
     for piece in pieces_of_an_image() {
         match piece {
-            Piece::Directory(path) => add_directory(tar, path)?,
+            Piece::Directory(path) | Piece::Offered(path) => add_directory(tar, path)?,
             Piece::File(path, text) => {
                 let mut header = header(tar::EntryType::Regular, 0o444);
                 header.set_size(text.len() as u64);

@@ -83,7 +83,8 @@ fn one(
     }
 }
 
-/// Puts our pieces over whatever the image has under their names. No link of the image is followed: one in the way goes.
+/// Puts our pieces over whatever the image has under their names; where one is only offered, the image's stays. No link of
+/// the image is followed: one in the way goes.
 pub(super) fn frame(path: &Path) -> Result<(), RootError> {
     let root = Root::open(path)?;
     let facts = Facts {
@@ -91,11 +92,12 @@ pub(super) fn frame(path: &Path) -> Result<(), RootError> {
         modified_s: 0,
     };
     for piece in pieces_of_an_image() {
-        let (Piece::Directory(path) | Piece::File(path, _) | Piece::Link(path, _)) = piece;
+        let (Piece::Directory(path) | Piece::Offered(path) | Piece::File(path, _) | Piece::Link(path, _)) = piece;
         let path = Path::new(path);
         clear_the_way(&root, path)?;
         match piece {
             Piece::Directory(_) => root.directory(path)?,
+            Piece::Offered(_) => root.directory_if_free(path)?,
             Piece::File(_, text) => root.file(path, facts, &mut text.as_bytes())?,
             Piece::Link(_, to) => root.link(path, OsStr::new(to))?,
         }

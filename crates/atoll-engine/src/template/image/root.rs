@@ -71,6 +71,14 @@ impl Root {
         rustix::fs::mkdirat(&parent, name, Mode::from_bits_truncate(0o755)).map_err(write(path))
     }
 
+    /// The same, but what has the name stays.
+    pub(super) fn directory_if_free(&self, path: &Path) -> Result<(), RootError> {
+        match self.parent(path)? {
+            Some((parent, name)) if kind_of(&parent, name).map_err(write(path))?.is_some() => Ok(()),
+            _ => self.directory(path),
+        }
+    }
+
     pub(super) fn file(&self, path: &Path, facts: Facts, content: &mut dyn Read) -> Result<(), RootError> {
         let Some((parent, name)) = self.free(path)? else {
             return Ok(());
