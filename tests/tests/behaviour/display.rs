@@ -88,6 +88,21 @@ async fn notebook_progress_bars_are_text() -> Result<()> {
     place.end().await
 }
 
+/// A bar is drawn only for queries of two seconds and more; whether it would be is a setting of each connection.
+#[tokio::test]
+async fn duckdb_draws_no_progress_bar_unless_it_is_told_to() -> Result<()> {
+    let mut place = Place::new("python-data").await?;
+    let ran = place
+        .python(
+            "import duckdb\nasks = \"select current_setting('enable_progress_bar')\"\n\
+             told = [c.sql(asks).fetchall()[0][0] for c in (duckdb, duckdb.connect())]\n\
+             duckdb.sql('set enable_progress_bar = true')\ntold + [duckdb.sql(asks).fetchall()[0][0]]",
+        )
+        .await?;
+    assert_eq!(texts(&ran), ["[False, False, True]"], "{:?}", ran.error);
+    place.end().await
+}
+
 #[tokio::test]
 async fn drawing_what_has_no_chart_data_warns_nobody() -> Result<()> {
     let mut place = Place::new("python-data").await?;

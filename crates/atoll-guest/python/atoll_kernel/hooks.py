@@ -1,4 +1,5 @@
-"""Calls back right after a module was first imported, so that nothing has to be imported ahead to be adapted.
+"""Calls back right after a module was first imported, or around that, so that nothing has to be imported ahead to be
+adapted.
 
 A finder at the front of `sys.meta_path` that finds nothing itself: it asks the others, and lets the loader
 of an awaited module run the callback after the module's own code. A callback that fails never breaks the
@@ -10,13 +11,17 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 Callback = Callable[[ModuleType], None]
 
+Around = Callable[[], AbstractContextManager[None]]
+
 _awaited: dict[str, Callback] = {}
+_around: dict[str, Around] = {}
 
 
 def after_import(name: str, callback: Callback) -> None:
@@ -26,6 +31,16 @@ def after_import(name: str, callback: Callback) -> None:
         _call(callback, module)
         return
     _awaited[name] = callback
+    _be_first()
+
+
+def around_import(name: str, around: Around) -> None:
+    """Runs the module's own code within `around()`. One that is imported already stays as it is."""
+    _around[name] = around
+    _be_first()
+
+
+def _be_first() -> None:
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
 
@@ -33,12 +48,11 @@ def after_import(name: str, callback: Callback) -> None:
 class _Finder:
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        callback = _awaited.get(name)
-        if callback is None:
+        if name not in _awaited and name not in _around:
             return None
         spec = _found_by_others(cls, name, path, target)
         if spec is not None and spec.loader is not None:
-            _run_after_loader(spec.loader, name, callback)
+            _run_with_loader(spec.loader, name)
         return spec
 
 
@@ -51,14 +65,15 @@ def _found_by_others(cls: type, name: str, path: Sequence[str] | None, target: A
     return None
 
 
-def _run_after_loader(loader: Any, name: str, callback: Callback) -> None:
+def _run_with_loader(loader: Any, name: str) -> None:
     original = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
         with contextlib.suppress(AttributeError):
             del loader.exec_module
-        original(module)
-        if _awaited.pop(name, None) is not None:
+        with _around.get(name, contextlib.nullcontext)():
+            original(module)
+        if (callback := _awaited.pop(name, None)) is not None:
             _call(callback, module)
 
     loader.exec_module = exec_module

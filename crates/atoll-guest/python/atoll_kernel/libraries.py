@@ -1,15 +1,17 @@
 """What popular libraries need so that they behave without a screen and a keyboard.
 
-Each adaptation runs right after user code imported the library (`hooks`), so none is ever imported for it.
+Each adaptation runs when user code imports the library (`hooks`), so none is ever imported for it.
 The figures themselves are in `figures`, fonts in `fonts`; here is only who gets adapted and when.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +42,7 @@ def await_all(shell: Any) -> None:
     hooks.after_import("multiprocessing.context", _fork_by_default)
     hooks.after_import("PIL.Image", _show_images)
     hooks.after_import("asyncio.events", _always_have_a_loop)
+    hooks.around_import("duckdb", _as_in_a_script)
     hooks.after_import("plotly.basedatatypes", lambda module: _interactive().describe_figures(module))
     hooks.after_import("plotly.io._renderers", lambda module: _interactive().show_figures(module))
     hooks.after_import("tqdm.notebook", lambda module: _interactive().draw_bars_as_text(module))
@@ -100,6 +103,20 @@ def _add_fallback_fonts(font_manager: ModuleType) -> None:
 
 def _refuse_passwords(getpass: ModuleType) -> None:
     getpass.getpass = streams.no_input  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _as_in_a_script() -> Iterator[None]:
+    """duckdb looks once, at its import, whether somebody types at a terminal, and then draws progress bars into stdout."""
+    main: Any = sys.modules["__main__"]
+    if hasattr(main, "__file__"):
+        yield
+        return
+    main.__file__ = "cell"
+    try:
+        yield
+    finally:
+        del main.__file__
 
 
 def _fork_by_default(context: ModuleType) -> None:
