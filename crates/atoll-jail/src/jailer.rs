@@ -8,7 +8,7 @@ pub(crate) mod host_ids;
 mod sandboxes;
 mod template;
 
-pub use host::{Layer, Probe, probe};
+pub use host::{Layer, Probe, probe, runtime_ids};
 
 use crate::cgroup::{self, InstanceGroups, Layout};
 use crate::channel::{self, ChannelError};

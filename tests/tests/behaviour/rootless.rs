@@ -16,6 +16,7 @@ fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> 
     let before = user.processes();
     prints_and_keeps_files(&user)?;
     says_what_is_weaker(&user)?;
+    is_told_that_gvisor_needs_root(&user)?;
     has_no_network(&user)?;
     is_watched_in_a_dry_run(&user)?;
     is_limited(&user)?;
@@ -92,6 +93,22 @@ fn says_what_is_weaker(user: &User) -> Result<()> {
         Some(weaker),
         "doctor and receipt agree"
     );
+    Ok(())
+}
+
+fn is_told_that_gvisor_needs_root(user: &User) -> Result<()> {
+    let report: serde_json::Value = serde_json::from_str(&user.run(&["doctor", "--json"])?.stdout)?;
+    let mut tiers = report["tiers"].as_array().context("tiers")?.iter();
+    let gvisor = tiers.find(|tier| tier["tier"] == "gvisor").context("gvisor")?;
+    assert_eq!(gvisor["available"], false, "{gvisor}");
+    let layer = &gvisor["layers"][0];
+    assert_eq!((&layer["name"], &layer["available"]), (&"ids".into(), &false.into()));
+    let words = |part: &serde_json::Value| part.as_str().unwrap_or_default().to_owned();
+    assert!(
+        words(&layer["detail"]).contains("an unprivileged user has only one"),
+        "{layer}"
+    );
+    assert!(words(&gvisor["fix"]).starts_with("run Atoll as root"), "{gvisor}");
     Ok(())
 }
 

@@ -3,6 +3,8 @@
 use super::{TierError, TierSettings, gvisor, microvm, oci};
 use crate::routing::ORDER;
 use atoll_core::Tier;
+use atoll_jail::jailer::runtime_ids;
+use atoll_jail::plan::RuntimeKind;
 use std::collections::BTreeMap;
 
 /// The tiers that cannot be built here as the operator wants them, with the reason; of those that count, because asking
@@ -21,7 +23,7 @@ fn why_missing(settings: &TierSettings, tier: Tier) -> Option<String> {
     })
 }
 
-/// Whether this host has the programs that the tier is built by.
+/// Whether this host has the programs that the tier is built by, and this user the IDs that they need.
 pub fn look(settings: &TierSettings, tier: Tier) -> Result<(), TierError> {
     match tier {
         Tier::Wasm if cfg!(feature = "wasm") => Ok(()),
@@ -31,8 +33,15 @@ pub fn look(settings: &TierSettings, tier: Tier) -> Result<(), TierError> {
             fix: "build Atoll with the cargo feature `wasm`".to_owned(),
         }),
         Tier::Jail | Tier::Auto => Ok(()),
-        Tier::Container => oci::find(settings.runtime).map(drop),
-        Tier::Gvisor => gvisor::find(settings.gvisor_min_release).map(drop),
+        Tier::Container => {
+            let runtime = oci::find(settings.runtime)?;
+            runtime_ids(runtime.kind).map_err(TierError::from)
+        }
+        Tier::Gvisor => {
+            // Before the program is looked for: installing it would not help an ordinary user.
+            runtime_ids(RuntimeKind::Runsc)?;
+            gvisor::find(settings.gvisor_min_release).map(drop)
+        }
         Tier::Microvm => {
             let kernel = settings.microvm_kernel.as_deref();
             microvm::find_qemu()

@@ -2,7 +2,7 @@
 
 use crate::cgroup::Layout;
 use crate::paths::{MIN_ABI, kernel_abi};
-use crate::plan::Mode;
+use crate::plan::{Mode, RuntimeKind};
 use crate::step::{Step, StepError};
 use crate::walls::{NoWall, fix};
 use std::fs;
@@ -27,6 +27,28 @@ pub(super) fn mode() -> Mode {
     } else {
         Mode::Rootless
     }
+}
+
+/// Whether the caller has the user IDs that a runtime's sandboxes need.
+pub fn runtime_ids(kind: RuntimeKind) -> Result<(), NoWall> {
+    check_ids(kind, mode())
+}
+
+pub(super) fn check_ids(kind: RuntimeKind, mode: Mode) -> Result<(), NoWall> {
+    let message = match (kind, mode) {
+        (RuntimeKind::Runc | RuntimeKind::Kata, Mode::Rootless) => {
+            "this runtime maps two user IDs into a container, and an unprivileged user has only one; use crun, which needs one"
+        }
+        (RuntimeKind::Runsc, Mode::Rootless) => {
+            "gVisor needs separate user IDs for itself and for the sandbox's files, and an unprivileged user has only one"
+        }
+        _ => return Ok(()),
+    };
+    Err(NoWall {
+        layer: "ids".to_owned(),
+        message: message.to_owned(),
+        fix: "run Atoll as root, or use tier `jail`, which needs one user ID".to_owned(),
+    })
 }
 
 /// What `atoll doctor` tells.

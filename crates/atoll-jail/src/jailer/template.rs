@@ -7,7 +7,7 @@ use crate::channel::{self, ChannelError};
 use crate::instance::{IDS_PER_SLOT, Instance, Slot};
 use crate::oci::workshop::{take_agent, take_workshop};
 use crate::outbox::Outbox;
-use crate::plan::{Mode, RuntimeKind, RuntimePlan, TemplatePlan};
+use crate::plan::{Mode, RuntimePlan, TemplatePlan};
 use crate::root::{Part, take_parts};
 use crate::spawner::{FromSpawner, ToSpawner};
 use crate::step::{OfWall, Step, StepError, chain};
@@ -136,18 +136,7 @@ fn take_runtime(
     mode: Mode,
     empty: &Path,
 ) -> Result<Vec<Part>, Fault> {
-    let too_few = match (runtime.kind, mode) {
-        (RuntimeKind::Runc | RuntimeKind::Kata, Mode::Rootless) => Some(
-            "this runtime maps two user IDs into a container, and an unprivileged user has only one; use crun, which needs one",
-        ),
-        (RuntimeKind::Runsc, Mode::Rootless) => Some(
-            "gVisor needs separate user IDs for itself and for the sandbox's files, and an unprivileged user has only one",
-        ),
-        _ => None,
-    };
-    if let Some(message) = too_few {
-        return Err(NoWall::new("ids", message).into());
-    }
+    super::host::check_ids(runtime.kind, mode)?;
     let (agent, agent_trees) = take_agent(runtime, empty).wall("mounts")?;
     parts.extend(agent);
     trees.extend(agent_trees);

@@ -12,7 +12,7 @@ const UNNAMED: [RuntimeKind; 2] = [RuntimeKind::Crun, RuntimeKind::Runc];
 /// A runtime that was found, by its own words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
-    pub(super) kind: RuntimeKind,
+    pub(crate) kind: RuntimeKind,
     pub(super) program: PathBuf,
     version: String,
 }
