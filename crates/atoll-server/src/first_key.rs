@@ -27,10 +27,14 @@ pub enum FirstKeyError {
     Audit(#[from] AuditError),
 }
 
-/// Makes a key with every scope if the store has none. The file is written first: a key that nobody can know is worse
-/// than a file that opens nothing.
+/// Its name in the store, by which a later start finds that it was made. Revoked, it is not made again.
+const NAME: &str = "first key";
+
+/// Makes a key with every scope if there was none of its name. Other keys do not count: one that was made before the first
+/// start may lack scopes, and no file keeps it. The file is written first: a key that nobody can know is worse than a file
+/// that opens nothing.
 pub(crate) async fn make(store: &Store, home: &Path, log: &Arc<AuditLog>) -> Result<Option<FirstKey>, FirstKeyError> {
-    if !store.list_keys().await?.is_empty() {
+    if store.list_keys().await?.iter().any(|key| key.name == NAME) {
         return Ok(None);
     }
     let key = SecretKey::generate();
@@ -40,7 +44,7 @@ pub(crate) async fn make(store: &Store, home: &Path, log: &Arc<AuditLog>) -> Res
         source,
     })?;
     let new = NewKey {
-        name: "first key".to_owned(),
+        name: NAME.to_owned(),
         tenant: DEFAULT_TENANT.to_owned(),
         scopes: Scopes::all(),
         quotas: Quotas::default(),

@@ -33,6 +33,25 @@ fn the_first_start_makes_a_key_once_and_says_where_it_is_kept() {
 }
 
 #[test]
+fn a_key_that_is_made_before_the_first_start_does_not_replace_the_first_key() {
+    let home = tempfile::tempdir().unwrap();
+    create(home.path(), &[]).unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let url = format!("http://{}", server.api);
+    let list = ["sandbox", "ls", "--server", &url];
+    let kept = home.path().join("first-key");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap().trim(), server.key);
+    let listed = run_command(server.atoll().args(list)).unwrap();
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    std::fs::remove_file(kept).unwrap();
+    let refused = run_command(server.atoll().args(list)).unwrap();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    for words in ["atoll keys create --name", "`first-key`"] {
+        assert!(refused.stderr.contains(words), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_running_server_hears_of_keys_that_are_made_and_revoked_beside_it() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();

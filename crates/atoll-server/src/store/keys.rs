@@ -50,11 +50,12 @@ impl Store {
         self.flushed.run(move |connection| insert(connection, new)).await
     }
 
-    /// Makes this key if the store has none at all, revoked ones included.
+    /// Makes this key unless the store has one of its name, revoked ones included.
     pub async fn create_first_key(&self, new: NewKey) -> Result<Option<KeyRecord>, StoreError> {
         let work = move |connection: &Connection| {
-            let any: bool = connection.query_row("SELECT EXISTS (SELECT 1 FROM keys)", [], |row| row.get(0))?;
-            if any {
+            let sql = "SELECT EXISTS (SELECT 1 FROM keys WHERE name = ?1)";
+            let is_there: bool = connection.query_row(sql, [new.name.as_str()], |row| row.get(0))?;
+            if is_there {
                 Ok(None)
             } else {
                 insert(connection, new).map(Some)

@@ -101,8 +101,13 @@ async fn use_of_a_key_is_noted_and_makes_no_new_version() {
 }
 
 #[tokio::test]
-async fn only_an_empty_store_gets_a_first_key() {
+async fn a_first_key_is_made_once_whatever_other_keys_there_are() {
     let (_dir, store) = open();
+    let other = NewKey {
+        name: "other".to_owned(),
+        ..new_key(Digest::of(b"0"))
+    };
+    store.create_key(other).await.unwrap();
     let first = store
         .create_first_key(new_key(Digest::of(b"1")))
         .await

@@ -151,7 +151,8 @@ pub(crate) fn refused(body: ErrorBody) -> Failure {
     let error = body.error;
     let hint = match error.code.as_str() {
         "unauthenticated" => Some(
-            "set ATOLL_API_KEY to a valid key; create one on the server's host with `atoll keys create --name NAME`"
+            "set ATOLL_API_KEY to a valid key. On the server's host, `atoll keys create --name NAME` creates one, and the file \
+             `first-key` in the server's data directory contains the first one"
                 .to_owned(),
         ),
         "scope_missing" => Some("set ATOLL_API_KEY to a key with this scope".to_owned()),
