@@ -100,6 +100,33 @@ fn what_is_no_secret_is_refused_before_anything_starts_and_not_shown() -> Result
     Ok(())
 }
 
+#[test]
+fn a_refused_secret_is_named_by_its_variable() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for (args, words) in [
+        (
+            &["MISSING_TOKEN"][..],
+            "`--secret MISSING_TOKEN`: environment variable is not set",
+        ),
+        (&["MY-TOKEN"], "`--secret MY-TOKEN`: invalid secret name"),
+        (&["1TOKEN=@file"], "`--secret 1TOKEN`: invalid secret name"),
+        (&["TOKEN=@nothing"], "`--secret TOKEN`: cannot read the file"),
+        (&["TOKEN=hunter22"], "`--secret TOKEN`: expected NAME or NAME=@FILE"),
+        (&["TOKEN", "TOKEN"], "`--secret TOKEN`: duplicate name"),
+        (&["SHORT"], "secret `SHORT` is too short"),
+    ] {
+        let mut asked = command(dir.path());
+        asked.env("SHORT", "hunter2").env_remove("MISSING_TOKEN");
+        for arg in args {
+            asked.arg("--secret").arg(arg);
+        }
+        let ran = run_command(asked.args(["-c", "print(1)"]))?;
+        assert!(ran.code == Some(2) && ran.stderr.contains(words), "{words}: {ran:?}");
+        assert!(!ran.stderr.contains("hunter"), "{ran:?}");
+    }
+    Ok(())
+}
+
 /// Code that its policy refuses never starts; what is said about it, and what is kept of it, is searched all the same.
 #[test]
 fn refused_code_that_has_the_value_in_it_is_told_and_kept_without_it() -> Result<()> {

@@ -58,10 +58,12 @@ pub(super) fn check(values: &BTreeMap<String, String>) -> Result<(), SecretsErro
     check_words(values)
 }
 
+pub(super) fn check_name(name: &str) -> Result<(), SecretsError> {
+    if is_name(name) { Ok(()) } else { Err(SecretsError::Name) }
+}
+
 fn check_one(name: &str, value: &str) -> Result<(), SecretsError> {
-    if !is_name(name) {
-        return Err(SecretsError::Name);
-    }
+    check_name(name)?;
     let (name, bytes) = (name.to_owned(), value.len());
     let length = value.trim().chars().count();
     match () {

@@ -35,6 +35,11 @@ impl Secrets {
         Self::of(values.into_iter().collect())
     }
 
+    /// Whether a secret can have this name.
+    pub fn check_name(name: &str) -> Result<(), SecretsError> {
+        check::check_name(name)
+    }
+
     fn of(all: Vec<(String, String)>) -> Result<Self, SecretsError> {
         Ok(Self {
             redactor: Redactor::new(&all)?.map(Arc::new),

@@ -8,23 +8,38 @@ use std::io::Read;
 /// Read of a file at most; a secret is shorter.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// No message shows what was given: it can be a value in the wrong place.
+/// Longer words are no names.
+const LONGEST_NAME: usize = 64;
+
 pub(super) fn read(args: &[String]) -> Result<Secrets, Failure> {
-    let numbered = args.iter().enumerate();
-    let one = |(at, arg): (usize, &String)| one(arg).map_err(|why| wrong(at + 1, &why));
-    let values: BTreeMap<String, String> = numbered.map(one).collect::<Result<_, _>>()?;
-    if values.len() < args.len() {
-        return Err(Failure::usage("duplicate name in `--secret`"));
+    let mut values = BTreeMap::new();
+    for (at, arg) in args.iter().enumerate() {
+        let wrong = |why: &str| wrong(at + 1, arg, why);
+        let (name, value) = one(arg).map_err(|why| wrong(&why))?;
+        if values.insert(name, value).is_some() {
+            return Err(wrong("duplicate name"));
+        }
     }
     Secrets::new(values).map_err(|error| Failure::bad(&error))
 }
 
-fn wrong(number: usize, why: &str) -> Failure {
-    Failure::usage(format!("`--secret` number {number}: {why}"))
+/// The message names the variable if its name is in capitals. Anything else can be a value in the wrong place and is not
+/// shown.
+fn wrong(number: usize, arg: &str, why: &str) -> Failure {
+    let name = arg.split_once('=').map_or(arg, |(name, _)| name);
+    let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
+    let has_letter = name.contains(|c: char| c.is_ascii_uppercase());
+    let is_shown = has_letter && name.len() <= LONGEST_NAME && name.bytes().all(is_capital);
+    Failure::usage(if is_shown {
+        format!("`--secret {name}`: {why}")
+    } else {
+        format!("`--secret` number {number}: {why}")
+    })
 }
 
 fn one(arg: &str) -> Result<(String, String), String> {
     let (name, place) = arg.split_once('=').unwrap_or((arg, ""));
+    Secrets::check_name(name).map_err(|error| error.to_string())?;
     let value = match place.strip_prefix('@') {
         Some(path) => of_file(path)?,
         None if name == arg => of_variable(name)?,
@@ -39,7 +54,8 @@ fn one(arg: &str) -> Result<(String, String), String> {
 }
 
 fn of_variable(name: &str) -> Result<String, String> {
-    let value = std::env::var_os(name).ok_or("environment variable is not set")?;
+    let value = std::env::var_os(name)
+        .ok_or("environment variable is not set; export it, or read the value from a file with NAME=@FILE")?;
     value
         .into_string()
         .map_err(|_| "the value is not valid UTF-8".to_owned())
