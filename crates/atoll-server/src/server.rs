@@ -43,7 +43,7 @@ pub enum ServerError {
     Running { home: PathBuf },
     #[error("cannot lock the data directory `{}`", home.display())]
     Lock { home: PathBuf, source: std::io::Error },
-    #[error("cannot listen on `{address}` ({setting})")]
+    #[error("cannot listen on `{address}`, the address in the setting `{setting}`")]
     Listen {
         setting: &'static str,
         address: SocketAddr,

@@ -72,6 +72,30 @@ fn a_second_server_and_a_taken_port_are_refused() {
     assert!(taken.stderr.contains("cannot listen on"), "{}", taken.stderr);
 }
 
+/// Who moves only one of the two addresses away from another server is told to move the other one as well.
+#[test]
+fn a_taken_port_names_the_setting_to_change() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (address, setting, flag) in [
+        (server.admin, "admin_listen", "--admin-listen"),
+        (server.api, "listen", "--listen"),
+    ] {
+        let variable = format!("ATOLL_{}", setting.to_uppercase());
+        let mut command = atoll_in(elsewhere.path());
+        command
+            .env("ATOLL_LISTEN", "127.0.0.1:0")
+            .env("ATOLL_ADMIN_LISTEN", "127.0.0.1:0");
+        let taken = run_command(command.arg("serve").env(&variable, address.to_string())).unwrap();
+        assert_eq!(taken.code, Some(2), "{taken:?}");
+        let words = format!("cannot listen on `{address}`, the address in the setting `{setting}`");
+        assert!(taken.stderr.contains(&words), "{}", taken.stderr);
+        let hint = format!("hint: set `{setting}` (flag {flag}, variable {variable})");
+        assert!(taken.stderr.contains(&hint), "{}", taken.stderr);
+    }
+}
+
 #[test]
 fn without_auth_only_loopback_is_served_and_it_says_so() {
     let home = tempfile::tempdir().unwrap();

@@ -124,13 +124,21 @@ fn stop_signal() -> std::io::Result<impl Future<Output = Hurry<impl Future<Outpu
 
 fn fail(error: &ServerError) -> Failure {
     match error {
-        ServerError::Running { .. }
-        | ServerError::Listen { .. }
-        | ServerError::Template(_)
-        | ServerError::Policies(_)
-        | ServerError::Webhook(_) => Failure::bad(error),
+        ServerError::Listen { setting, .. } => Failure {
+            hint: Some(listen_hint(setting)),
+            ..Failure::bad(error)
+        },
+        ServerError::Running { .. } | ServerError::Template(_) | ServerError::Policies(_) | ServerError::Webhook(_) => {
+            Failure::bad(error)
+        }
         ServerError::Lock { .. } | ServerError::Audit(_) | ServerError::Store(_) | ServerError::FirstKey(_) => {
             Failure::ours(error)
         }
     }
+}
+
+fn listen_hint(setting: &str) -> String {
+    let flag = setting.replace('_', "-");
+    let variable = setting.to_uppercase();
+    format!("set `{setting}` (flag --{flag}, variable ATOLL_{variable}) to a free address; port 0 selects a free port")
 }
