@@ -1,20 +1,30 @@
 //! Input files: host paths that appear read-only below `/data/input`. Mounted in place, not copied, unless only their
 //! owner may read them: the sandbox is another user of the host.
 
+mod directory;
+
+pub use directory::InputDirectory;
+
 use crate::spool::{Copy, Spool};
 use atoll_jail::plan::InputPlan;
 use rustix::fd::OwnedFd;
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longer names do not fit a directory entry.
 const MAX_NAME_BYTES: usize = 255;
+/// Of a name with its directories: the names of all inputs fit one message.
+const MAX_PATH_BYTES: usize = 512;
+/// Of all names together. They and the files fit the inodes that a sandbox has for inputs.
+const MAX_DIRECTORIES: usize = 128;
 /// All of them travel in one message to the jailer.
 const MAX_INPUTS: usize = atoll_jail::channel::MAX_FDS;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
+    /// Relative to `/data/input`. A `/` makes directories.
     pub name: String,
     pub path: PathBuf,
 }
@@ -27,10 +37,27 @@ pub enum InputError {
     NotPlain { shown: String },
     #[error("input name is longer than {MAX_NAME_BYTES} bytes: {length}")]
     LongName { length: usize },
+    #[error("input name with its directories is longer than {MAX_PATH_BYTES} bytes: {length}")]
+    LongPath { length: usize },
     #[error("duplicate input name: `{name}`")]
     Twice { name: String },
     #[error("too many inputs: {count}, at most {MAX_INPUTS} allowed")]
     TooMany { count: usize },
+    #[error("inputs in too many directories: {count}, at most {MAX_DIRECTORIES} allowed")]
+    ManyDirectories { count: usize },
+    #[error("input name is both a file and a directory: `{name}`")]
+    FileAndDirectory { name: String },
+    #[error(
+        "input directory `{}` has more than {most} {what}; pass it as one archive file, or pass only the files that the code needs",
+        path.display()
+    )]
+    LargeDirectory {
+        path: PathBuf,
+        most: usize,
+        what: &'static str,
+    },
+    #[error("input directory `{}` contains no files", path.display())]
+    NoFiles { path: PathBuf },
     #[error("input is a directory, not a file: `{}`", path.display())]
     Directory { path: PathBuf },
     #[error("input is not a regular file: `{}`", path.display())]
@@ -97,15 +124,19 @@ fn is_made_by_the_kernel(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|stat| u64::try_from(stat.f_type).is_ok_and(|kind| KINDS.contains(&kind)))
 }
 
+/// A file name, or several of them with `/` in between.
 fn check_name(name: &str) -> Result<(), InputError> {
     if name.is_empty() {
         return Err(InputError::EmptyName);
     }
-    if name.len() > MAX_NAME_BYTES {
-        return Err(InputError::LongName { length: name.len() });
+    if let Some(long) = name.split('/').find(|part| part.len() > MAX_NAME_BYTES) {
+        return Err(InputError::LongName { length: long.len() });
     }
-    let strange = name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
-    if strange || name == "." || name == ".." {
+    if name.len() > MAX_PATH_BYTES {
+        return Err(InputError::LongPath { length: name.len() });
+    }
+    let strange = name.chars().any(|c| c.is_control() || c == '\\');
+    if strange || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(InputError::NotPlain {
             shown: format!("{name:?}"),
         });
@@ -118,13 +149,26 @@ pub fn check_distinct(inputs: &[Input]) -> Result<(), InputError> {
     if inputs.len() > MAX_INPUTS {
         return Err(InputError::TooMany { count: inputs.len() });
     }
-    let mut seen = std::collections::HashSet::new();
-    match inputs.iter().find(|input| !seen.insert(&input.name)) {
-        Some(input) => Err(InputError::Twice {
-            name: input.name.clone(),
-        }),
-        None => Ok(()),
+    let mut seen = HashSet::new();
+    if let Some(input) = inputs.iter().find(|input| !seen.insert(&input.name)) {
+        let name = input.name.clone();
+        return Err(InputError::Twice { name });
     }
+    let directories: HashSet<&str> = inputs.iter().flat_map(|input| directories_of(&input.name)).collect();
+    if let Some(input) = inputs.iter().find(|input| directories.contains(input.name.as_str())) {
+        let name = input.name.clone();
+        return Err(InputError::FileAndDirectory { name });
+    }
+    let count = directories.len();
+    if count > MAX_DIRECTORIES {
+        return Err(InputError::ManyDirectories { count });
+    }
+    Ok(())
+}
+
+/// `a` and `a/b` of `a/b/c.csv`.
+fn directories_of(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').filter_map(|(at, _)| name.get(..at))
 }
 
 /// The inputs of one sandbox, open. Copies go as soon as the sandbox has them mounted, or could not be made.
@@ -182,7 +226,9 @@ mod tests {
             "..",
             "../x",
             "/etc/passwd",
-            "a/b",
+            "a//b",
+            "a/",
+            "a/../b",
             "a\nb",
             "a\0b",
             "a\\b",
@@ -199,9 +245,34 @@ mod tests {
             "con",
             "a b",
             "données 2024.xlsx",
+            "a/b.csv",
         ] {
             assert!(check_name(name).is_ok(), "{name:?}");
         }
+        let long_path = ["x".repeat(255), "y".repeat(255), "z".repeat(9)].join("/");
+        assert!(matches!(
+            check_name(&long_path),
+            Err(InputError::LongPath { length: 521 })
+        ));
+    }
+
+    #[test]
+    fn a_name_is_a_file_or_a_directory_and_directories_are_limited() {
+        let input = |name: String| Input {
+            name,
+            path: PathBuf::new(),
+        };
+        let both = ["a/b", "a"].map(|name| input(name.to_owned()));
+        assert!(matches!(
+            check_distinct(&both),
+            Err(InputError::FileAndDirectory { name }) if name == "a"
+        ));
+        let deep = |depth: usize| input(format!("{depth}/{}f", "d/".repeat(depth)));
+        assert!(check_distinct(&[deep(100)]).is_ok());
+        assert!(matches!(
+            check_distinct(&[deep(100), deep(101)]),
+            Err(InputError::ManyDirectories { count: 203 })
+        ));
     }
 
     #[test]

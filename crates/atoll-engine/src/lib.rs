@@ -50,7 +50,7 @@ pub use execute::{Output, Sink};
 pub use files::{ELSEWHERE, FilesError, SavedFiles, safe_path};
 pub use hiding::secrets_of;
 pub use hint::Refusals;
-pub use input::{Input, InputError, check_distinct};
+pub use input::{Input, InputDirectory, InputError, check_distinct};
 pub use inside::{
     Command, CommandEnd, CommandEvent, CommandInfo, CommandSpec, Commands, FilePage, Listener, OpenFile, Watch,
 };

@@ -105,7 +105,7 @@ pub(crate) struct RunArgs {
     /// CPU time limit of the execution, for example 30s or 2m [maximum: 24h]
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) cpu_time: Option<String>,
-    /// Input file, mounted read-only at /data/input/NAME; can be repeated
+    /// Input file, mounted read-only at /data/input/NAME, or a directory, whose files appear below that name; can be repeated
     #[arg(long = "in", value_name = "PATH[=NAME]")]
     pub(crate) inputs: Vec<std::ffi::OsString>,
     /// Directory for output files and charts [default: ./atoll-out, created when needed; with --json, charts are saved only if

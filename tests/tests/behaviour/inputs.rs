@@ -210,3 +210,36 @@ fn a_link_is_followed_on_the_host() -> Result<()> {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "False data\n"), "{ran:?}");
     Ok(())
 }
+
+const LISTS: &str = "import os\nfor at, _, names in sorted(os.walk('/data/input')):\n    \
+                     for n in sorted(names): print(at + '/' + n, open(at + '/' + n).read())";
+
+#[test]
+fn a_directory_comes_below_its_name_and_its_links_are_not_followed() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    fs::create_dir_all(dir.path().join("data/sub"))?;
+    fs::write(dir.path().join("data/b.csv"), "b")?;
+    fs::write(dir.path().join("data/sub/a.csv"), "a")?;
+    fs::set_permissions(dir.path().join("data/sub/a.csv"), Permissions::from_mode(0o600))?;
+    fs::write(dir.path().join("secret"), "not given")?;
+    std::os::unix::fs::symlink("../secret", dir.path().join("data/link"))?;
+    let code = format!("{LISTS}\ntry: open('/data/input/data/sub/new', 'w')\nexcept OSError: print('refused')");
+    let ran = run_command(
+        atoll()
+            .args(["run", "--template", "python-min", "-c", &code])
+            .args(["--in", "data", "--in", "data/sub=other"])
+            .current_dir(&dir),
+    )?;
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (
+            Some(0),
+            "note: symbolic links in an input directory are not followed: `data/link`\n"
+        )
+    );
+    assert_eq!(
+        ran.stdout,
+        "/data/input/data/b.csv b\n/data/input/data/sub/a.csv a\n/data/input/other/a.csv a\nrefused\n"
+    );
+    Ok(())
+}

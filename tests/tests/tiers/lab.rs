@@ -83,7 +83,7 @@ async fn run(engine: &Engine, case: &Case, files: &Path) -> Result<Ran> {
 
 fn inputs(case: &Case, files: &Path) -> Result<Vec<Input>> {
     let input = |(name, text): (&String, &String)| -> Result<Input> {
-        let path = files.join(name);
+        let path = files.join(name.replace('/', "-"));
         std::fs::write(&path, text)?;
         Ok(Input::new(path, Some(name))?)
     };

@@ -83,6 +83,9 @@ fn make_room(limits: &Limits, place: &str) -> Result<(), StepError> {
 fn lay_inputs(asked: &Attach, dir: &Path) -> Result<(), StepError> {
     for (name, tree) in asked.names.iter().zip(&asked.trees) {
         let place = dir.join(name);
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).step(&format!("create the directory of the input {name}"))?;
+        }
         fs::write(&place, "").step(&format!("create the mount point of the input {name}"))?;
         attach(tree.as_fd(), &place).step(&format!("mount the input {name}"))?;
     }

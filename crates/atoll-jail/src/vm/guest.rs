@@ -195,6 +195,9 @@ impl Guest {
         let mut body = vec![0; bytes.min(super::control::PIECE)];
         (&self.control).read_exact(&mut body)?;
         let path = Path::new(INPUTS).join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
         let mut file = fs::OpenOptions::new().append(true).create(true).open(&path)?;
         std::io::Write::write_all(&mut file, &body)?;
         if !last {

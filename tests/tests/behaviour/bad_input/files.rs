@@ -19,16 +19,46 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
         ),
         (
             &["ok.py", "--in", "folder"],
-            "input is a directory, not a file: `folder`",
+            "input directory `folder` contains no files",
         ),
         (
             &["ok.py", "--in", "/dev/zero"],
             "input is not a regular file: `/dev/zero`",
         ),
         (&["ok.py", "--in", ""], "input name is empty"),
-        (&["ok.py", "--in", "/"], "input is a directory, not a file: `/`"),
-        (&["ok.py", "--in", "."], "input is a directory, not a file: `.`"),
+        (&["ok.py", "--in", "/"], "input name is empty"),
+        (&["ok.py", "--in", "/proc"], "input is not a regular file: `/proc`"),
+        (
+            &["ok.py", "--in", "other", "--in", "x.csv=other"],
+            "input name is both a file and a directory: `other`",
+        ),
+        (
+            &["ok.py", "--in", "other=../x"],
+            "input name is not a plain file name: \"../x\"",
+        ),
     ])
+}
+
+#[test]
+fn a_directory_with_a_pipe_or_too_many_files_is_refused() -> Result<()> {
+    let world = World::new()?;
+    let folder = world.cwd().join("folder");
+    let pipe = folder.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)?;
+    assert_eq!(
+        world.refused_words(&["ok.py", "--in", "folder"])?,
+        "input is not a regular file: `folder/pipe`"
+    );
+    fs::remove_file(pipe)?;
+    for number in 0..65 {
+        fs::write(folder.join(number.to_string()), "")?;
+    }
+    assert_eq!(
+        world.refused_words(&["ok.py", "--in", "folder"])?,
+        "input directory `folder` has more than 64 files; pass it as one archive file, or pass only the files that the code \
+         needs"
+    );
+    Ok(())
 }
 
 #[test]

@@ -78,6 +78,18 @@ fn a_run_on_a_server_says_and_saves_the_same() {
 }
 
 #[test]
+fn an_input_directory_is_the_same() {
+    let both = Both::new();
+    let data = both.home.path().join("given");
+    std::fs::create_dir_all(data.join("sub")).unwrap();
+    std::fs::write(data.join("sub/a.csv"), "a,b").unwrap();
+    let code = "print(open('/data/input/given/sub/a.csv').read())";
+    for (ran, _dir) in both.run(&["-c", code, "--in", data.to_str().unwrap()]) {
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "a,b\n"), "{ran:?}");
+    }
+}
+
+#[test]
 fn tables_for_a_spreadsheet_are_the_same() {
     let code = "open('/data/output/a.csv', 'w').write('=1')\nopen('/data/output/b.csv', 'wb').write(bytes(9))";
     let [(here, here_dir), (there, there_dir)] = Both::new().run(&["--csv-safe", "-c", code]);

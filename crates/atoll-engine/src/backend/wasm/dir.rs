@@ -94,7 +94,9 @@ impl Dir {
     /// Copies inputs in: code cannot write to what it reads of the host.
     pub(super) fn lay(&self, inputs: &[OpenInput]) -> io::Result<()> {
         for (plan, open) in inputs {
-            let to = self.path.join(INPUT).join(&plan.name);
+            let place = self.path.join(INPUT);
+            make_parents(&place, &plan.name)?;
+            let to = place.join(&plan.name);
             let mut copy = File::create_new(&to)?;
             // From its beginning, whoever has read it before.
             let mut from = File::from(open.try_clone()?);
@@ -104,6 +106,16 @@ impl Dir {
         }
         Ok(())
     }
+}
+
+/// The directories in the name of an input. The sandbox's user may enter them, whatever the caller's umask is.
+fn make_parents(place: &Path, name: &str) -> io::Result<()> {
+    for dir in name.match_indices('/').filter_map(|(at, _)| name.get(..at)) {
+        let dir = place.join(dir);
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, Permissions::from_mode(0o755))?;
+    }
+    Ok(())
 }
 
 impl Dir {

@@ -3,16 +3,19 @@
 use super::secrets;
 use crate::args::RunArgs;
 use crate::commands::{code, policy};
-use crate::output::Failure;
+use crate::output::{Failure, note, on_one_line};
 use atoll_core::{Language, Limits, ProfileName, Tier};
 use atoll_engine::policy::Policy;
-use atoll_engine::{Input, OutDir, Secrets, check_distinct, with_secrets};
+use atoll_engine::{Input, InputDirectory, OutDir, Secrets, check_distinct, with_secrets};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+
+/// Links of an input directory that a note names; of more it gives the number.
+const SHOWN_LINKS: usize = 5;
 
 #[derive(Debug)]
 pub(super) struct Request {
@@ -60,7 +63,8 @@ impl Request {
             .inputs
             .iter()
             .map(|text| input(text))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?
+            .concat();
         check_distinct(&inputs).map_err(|error| Failure::bad(&error))?;
         let env: BTreeMap<_, _> = args.env.iter().map(|pair| variable(pair)).collect::<Result<_, _>>()?;
         let secrets = secrets::read(&args.secret)?;
@@ -145,22 +149,48 @@ fn limits(args: &RunArgs) -> Result<Limits, Failure> {
 }
 
 /// `PATH`, or `PATH=NAME`. A file whose own name has a `=` is found first.
-fn input(text: &OsStr) -> Result<Input, Failure> {
+fn input(text: &OsStr) -> Result<Vec<Input>, Failure> {
     let whole = Path::new(text);
     let cut = text
         .as_bytes()
         .iter()
         .rposition(|byte| *byte == b'=')
         .filter(|_| !whole.exists());
-    let made = match cut {
-        None => Input::new(whole.to_owned(), None),
+    let (path, name) = match cut {
+        None => (whole, None),
         Some(at) => {
             let (path, name) = (&text.as_bytes()[..at], &text.as_bytes()[at + 1..]);
             let name = std::str::from_utf8(name).map_err(|_| Failure::usage("input name is not valid UTF-8"))?;
-            Input::new(PathBuf::from(OsStr::from_bytes(path)), Some(name))
+            (Path::new(OsStr::from_bytes(path)), Some(name))
         }
     };
+    let made = if path.is_dir() {
+        InputDirectory::list(path, name).map(all_files)
+    } else {
+        Input::new(path.to_owned(), name).map(|input| vec![input])
+    };
     made.map_err(|error| Failure::bad(&error))
+}
+
+/// The files, after a note that names the links that were not followed.
+fn all_files(listed: InputDirectory) -> Vec<Input> {
+    let shown = listed.links.iter().take(SHOWN_LINKS);
+    let shown: Vec<String> = shown
+        .map(|link| format!("`{}`", on_one_line(&link.to_string_lossy())))
+        .collect();
+    let more = listed.links.len().saturating_sub(SHOWN_LINKS);
+    let more = if more == 0 {
+        String::new()
+    } else {
+        format!(" and {more} more")
+    };
+    if !shown.is_empty() {
+        note(&format!(
+            "note: symbolic links in an input directory are not followed: {}{more}\n",
+            shown.join(", ")
+        ));
+    }
+    listed.files
 }
 
 fn variable(pair: &str) -> Result<(String, String), Failure> {

@@ -13,8 +13,8 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InputContent {
-    /// File name without directories
-    #[schema(min_length = 1, max_length = 255, example = "sales.csv")]
+    /// File name; each `/` in it makes a directory
+    #[schema(min_length = 1, max_length = 512, example = "sales.csv")]
     pub name: String,
     /// Content in base64
     #[schema(format = Byte, example = "YSxiCjEsMgo=")]
