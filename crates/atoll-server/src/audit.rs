@@ -1,7 +1,7 @@
 //! The server's audit log: opened by the settings, signed and cleared up from time to time, signed at the end.
 
 use crate::config::AuditSettings;
-use atoll_core::service::LogBytes;
+use atoll_core::service::{BytesPerDay, LogBytes};
 use atoll_engine::audit::{AuditError, AuditLog, AuditOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ impl AuditSettings {
             keep_code: self.keep_code,
             segment_bytes: self.segment_bytes.get(),
             keep_bytes: self.keep_bytes.map(LogBytes::get),
+            key_bytes_per_day: self.key_bytes_per_day.map(BytesPerDay::get),
             sync: self.sync,
         }
     }

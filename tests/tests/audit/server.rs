@@ -110,6 +110,40 @@ fn a_server_whose_log_is_gone_refuses_work_and_says_why() -> Result<()> {
 }
 
 #[test]
+fn a_key_that_fills_the_audit_log_is_refused_until_the_day_ends() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &["--audit-key-bytes-per-day=64KiB"])?;
+    let key = server.new_key(&json!({"name": "n", "scopes": ["run", "read"]}))?;
+    let made = server.send_as(&key, "POST", "/v1/sandboxes", Some("{}"))?.json()?;
+    let sandbox = format!("/v1/sandboxes/{}", word(&made, "id"));
+    let read = || server.send_as(&key, "GET", &format!("{sandbox}/files?path={}", "a".repeat(200)), None);
+    let mut refused = read()?;
+    for _ in 0..500 {
+        if refused.status == 429 {
+            break;
+        }
+        assert_eq!(refused.status, 404, "{}", refused.text());
+        refused = read()?;
+    }
+    assert_eq!((refused.status, refused.code()?.as_str()), (429, "audit_quota"));
+    let seconds: u64 = refused.header("retry-after").context("no retry-after")?.parse()?;
+    assert!((1..=86_400).contains(&seconds));
+    let run = Some(r#"{"code": "1"}"#);
+    assert_eq!(server.send_as(&key, "POST", "/v1/run", run)?.code()?, "audit_quota");
+    // Other keys go on, and an end is never refused.
+    assert_eq!(server.send("POST", "/v1/run", run)?.status, 200);
+    assert_eq!(server.send_as(&key, "DELETE", &sandbox, None)?.status, 200);
+    let entries = exported(home.path())?;
+    let noted: Vec<_> = entries
+        .iter()
+        .filter(|entry| word(entry, "action") == "audit.quota")
+        .collect();
+    assert_eq!(noted.len(), 1, "{noted:?}");
+    assert_eq!(word(noted[0], "outcome"), "denied");
+    Ok(())
+}
+
+#[test]
 fn what_a_killed_server_was_doing_is_told_as_lost() -> Result<()> {
     let home = tempfile::tempdir()?;
     let mut server = Server::start(home.path(), &[])?;

@@ -55,6 +55,8 @@ words!(
         TemplateBuild = "template.build",
         ApprovalAsk = "approval.ask",
         ApprovalAnswer = "approval.answer",
+        // A key has reached its quota of the log; further actions of the day have no entry.
+        AuditQuota = "audit.quota",
     }
 );
 

@@ -14,7 +14,11 @@ use std::sync::Arc;
 
 /// Kept of a long code; its digest covers all of it.
 const MAX_CODE: usize = 128 << 10;
-/// Kept of one name, of one word of a command, of an error.
+/// Kept of one path, before its digest.
+const MAX_PATH: usize = 256;
+/// Kept of an error, before its digest. Errors of file calls contain the path.
+const MAX_ERROR: usize = 512;
+/// Kept of one word of a command, of the name of a rule.
 const MAX_TEXT: usize = 4 << 10;
 /// Kept of names or words together.
 const MAX_TEXTS: usize = 32 << 10;
@@ -75,7 +79,7 @@ impl<'a> Opening<'a> {
         let secrets = Secrets {
             address: self.actor.address.clone(),
             code: code.map(|code| cut(&code, MAX_CODE)),
-            paths: bounded(self.paths),
+            paths: bounded(shortened_paths(&self.paths)),
             command: bounded(self.command),
             error: None,
         };
@@ -205,8 +209,8 @@ impl Closing {
 
     pub(super) fn split(self, entry: u64) -> (Box<Closed>, Secrets) {
         let secrets = Secrets {
-            paths: bounded(self.paths),
-            error: self.error.map(|error| cut(&error, MAX_TEXT)),
+            paths: bounded(shortened_paths(&self.paths)),
+            error: self.error.map(|error| shortened(&error, MAX_ERROR)),
             ..Secrets::default()
         };
         let facts = self.receipt;
@@ -238,6 +242,18 @@ fn digest_of(receipt: &Receipt) -> Digest {
 fn cut(text: &str, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
+}
+
+/// A short text as it is; of a long one its beginning and the digest of the whole, by which it can be recognised.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}… sha256:{}", cut(text, most), Digest::of(text.as_bytes()))
+}
+
+fn shortened_paths(paths: &[String]) -> Vec<String> {
+    paths.iter().map(|path| shortened(path, MAX_PATH)).collect()
 }
 
 fn bounded(texts: Vec<String>) -> Vec<String> {

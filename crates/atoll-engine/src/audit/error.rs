@@ -21,6 +21,8 @@ pub enum AuditError {
     TooManyOpen(usize),
     #[error("the disk is nearly full; the remaining space is reserved for callers with a key")]
     Reserved,
+    #[error("the key has reached its audit log quota of {0} bytes per day")]
+    Quota(u64),
     #[error("cannot serialize an audit log record")]
     Spelling(#[from] serde_json::Error),
     #[error("the audit log is corrupt in segment {segment} at byte {offset}: {why}")]

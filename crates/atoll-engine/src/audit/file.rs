@@ -35,6 +35,13 @@ pub(super) struct LogFile {
     pub(super) sync: bool,
 }
 
+/// A record that was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    pub(super) seq: u64,
+    pub(super) bytes: u64,
+}
+
 /// Where a log is, before it is read.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -46,16 +53,18 @@ pub(super) struct Parts {
 }
 
 impl LogFile {
-    /// Writes one record, and what then is due. Returns its number.
-    pub(super) fn append(&mut self, body: Body, secrets: Secrets) -> Result<u64, AuditError> {
+    /// Writes one record, and what then is due.
+    pub(super) fn append(&mut self, body: Body, secrets: Secrets) -> Result<Written, AuditError> {
         let signs_all = matches!(body, Body::Checkpoint(_) | Body::Segment(_));
         let signed = body.is_signed();
+        let begun = self.end;
         let seq = self.write(body, secrets)?;
+        let bytes = self.end - begun;
         // Others that are signed do not say what is open. The record is there: what fails now is tried after the next one.
         if (signed && !signs_all) || self.chain.unsigned >= SIGN_EVERY {
             self.sign().ok();
         }
-        Ok(seq)
+        Ok(Written { seq, bytes })
     }
 
     pub(super) fn sign(&mut self) -> Result<(), AuditError> {

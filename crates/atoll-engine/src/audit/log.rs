@@ -3,6 +3,7 @@
 //! One lock file orders all writers. It is held for one append: some microseconds, no waiting for the disk unless `sync`.
 //! Who must not wait tries; what then is not written at once is written by [`AuditLog::catch_up`] or before the next entry.
 
+use super::action::{Action, Ending};
 use super::entry::{Closing, Entry, Opening};
 use super::error::AuditError;
 use super::file::{LogFile, Parts};
@@ -11,7 +12,8 @@ use super::key::Key;
 use super::late::{Late, Queue};
 use super::lock::{Held, Lock};
 use super::moment::Moment;
-use super::record::{Body, Closed, Opened, Receipts, Secrets};
+use super::quota::Quota;
+use super::record::{Actor, Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
 use crate::lock::lock;
 use atoll_guard::redact::Redactor;
@@ -35,6 +37,8 @@ pub struct AuditOptions {
     pub segment_bytes: u64,
     /// All segments together; the oldest go. `None`: no bound.
     pub keep_bytes: Option<u64>,
+    /// Bytes that one key may cause in a day (UTC); then its actions are refused. `None`: no bound.
+    pub key_bytes_per_day: Option<u64>,
     /// Flush each record to the disk: it then survives loss of power, too.
     pub sync: bool,
 }
@@ -46,6 +50,7 @@ impl AuditOptions {
             keep_code: false,
             segment_bytes: 16 << 20,
             keep_bytes: None,
+            key_bytes_per_day: None,
             sync: false,
         }
     }
@@ -71,6 +76,7 @@ pub struct Prepared {
 struct Inner {
     file: LogFile,
     receipts: Receipts,
+    quota: Quota,
     keep_bytes: Option<u64>,
 }
 
@@ -106,6 +112,7 @@ impl AuditLog {
         let mut inner = Inner {
             file: LogFile::open(parts)?,
             receipts: Receipts::default(),
+            quota: Quota::new(options.key_bytes_per_day),
             keep_bytes: options.keep_bytes,
         };
         inner.close_lost()?;
@@ -157,11 +164,12 @@ impl AuditLog {
             self.check_spare()?;
         }
         self.flush(&mut turn)?;
+        turn.inner.check_quota(&opened.actor)?;
         let open = turn.inner.file.chain.open.len();
         if open >= MAX_OPEN {
             return Err(AuditError::TooManyOpen(open));
         }
-        let seq = turn.inner.append(Body::Opened(opened), secrets)?;
+        let seq = turn.inner.write_opening(opened, secrets)?;
         Ok(Entry::new(Arc::clone(self), seq, hides))
     }
 
@@ -287,9 +295,31 @@ impl AuditLog {
 }
 
 impl Inner {
-    fn append(&mut self, body: Body, secrets: Secrets) -> Result<u64, AuditError> {
+    /// Refuses a key that has caused too much today. The log records the first refusal, and only that one.
+    fn check_quota(&mut self, actor: &Actor) -> Result<(), AuditError> {
+        let Some(limit) = self.quota.reached(actor, Moment::now()) else {
+            return Ok(());
+        };
+        if !self.quota.is_noted(actor) {
+            let (opened, secrets) = Opening::new(Action::AuditQuota, actor).split(false);
+            let seq = self.write_opening(opened, secrets)?;
+            self.quota.note(actor);
+            let closing = Closing {
+                reason: Some(format!("{limit} bytes per day")),
+                ..Closing::of(Ending::Denied)
+            };
+            let (closed, secrets) = closing.split(seq);
+            self.write_end(closed, secrets)?;
+        }
+        Err(AuditError::Quota(limit))
+    }
+
+    fn write_opening(&mut self, opened: Opened, secrets: Secrets) -> Result<u64, AuditError> {
         self.make_room()?;
-        self.file.append(body, secrets)
+        let key = opened.actor.key.clone();
+        let written = self.file.append(Body::Opened(opened), secrets)?;
+        self.quota.opened(written.seq, key, written.bytes, Moment::now());
+        Ok(written.seq)
     }
 
     fn make_room(&mut self) -> Result<(), AuditError> {
@@ -312,7 +342,7 @@ impl Inner {
             }
             Late::Whole(whole) => {
                 let Prepared { opened, secrets, .. } = whole.0.clone();
-                match self.append(Body::Opened(opened), secrets) {
+                match self.write_opening(opened, secrets) {
                     Ok(seq) => {
                         let (closed, secrets) = whole.1.split(seq);
                         self.write_late(Late::End(closed, secrets))
@@ -326,11 +356,13 @@ impl Inner {
     fn write_end(&mut self, mut closed: Box<Closed>, secrets: Secrets) -> Result<(), AuditError> {
         self.make_room()?;
         let new = self.receipts.once(&mut closed, self.file.number);
+        let entry = closed.entry;
         let written = self.file.append(Body::Closed(closed), secrets);
         if let (Err(_), Some(receipt)) = (&written, new) {
             self.receipts.forget(receipt);
         }
-        written.map(drop)
+        self.quota.closed(entry, written?.bytes, Moment::now());
+        Ok(())
     }
 
     fn close_lost(&mut self) -> Result<(), AuditError> {
@@ -342,8 +374,7 @@ impl Inner {
             .map(|entry| entry.seq)
             .collect();
         for entry in &lost {
-            let closed = Closed::lost(*entry);
-            self.append(Body::Closed(closed), Secrets::default())?;
+            self.write_end(Closed::lost(*entry), Secrets::default())?;
         }
         match lost.is_empty() {
             true => Ok(()),

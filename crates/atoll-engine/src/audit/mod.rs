@@ -9,6 +9,7 @@
 //! | `chain.rs`, `segment.rs`, `file.rs` | the chain in its segments, under a lock |
 //! | `start.rs`, `catch_up.rs` | what was there before, and what others write meanwhile |
 //! | `log.rs`, `entry.rs`, `late.rs` | what the engine uses |
+//! | `quota.rs` | how much each key may cause in a day |
 //! | `verify.rs` | finds what was changed, with the segments and the public key only |
 //! | `redact.rs`, `retain.rs` | forgetting that stays provable |
 //! | `index.rs`, `ocsf.rs` | questions, and other people's words |
@@ -30,6 +31,7 @@ mod lock;
 mod log;
 mod moment;
 mod ocsf;
+mod quota;
 mod record;
 mod redact;
 mod retain;

@@ -61,7 +61,7 @@ fn activity(action: Action) -> u64 {
         | Action::ContextRestart
         | Action::ApprovalAnswer => 3,
         Action::SandboxEnd | Action::ContextRemove | Action::KeyRevoke | Action::SnapshotRemove => 4,
-        Action::Execute | Action::Command | Action::CommandSignal | Action::Port => 99,
+        Action::Execute | Action::Command | Action::CommandSignal | Action::Port | Action::AuditQuota => 99,
     }
 }
 

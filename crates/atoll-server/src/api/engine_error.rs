@@ -1,8 +1,10 @@
 //! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
 
 use super::{ApiError, ErrorCode};
+use crate::clock::Timestamp;
 use atoll_core::wire::agent::Refusal;
 use atoll_core::{Limits, Outcome};
+use atoll_engine::audit::AuditError;
 use atoll_engine::gate::RefusedCommand;
 use atoll_engine::session::{Refused, SessionError};
 use atoll_engine::snapshot::SnapshotError;
@@ -35,6 +37,9 @@ impl From<EngineError> for ApiError {
             EngineError::NoContext(_) => Self::not_found("context"),
             EngineError::TooManyContexts(_) => Self::new(ErrorCode::QuotaExceeded, error.to_string()),
             EngineError::Interrupted => Self::new(ErrorCode::Conflict, error.to_string()),
+            EngineError::Audit(AuditError::Quota(limit)) => {
+                Self::audit_quota(*limit, Timestamp::now().seconds_to_next_day())
+            }
             EngineError::Audit(_) => {
                 tracing::error!(error = %crate::chain(&error), "operation refused: the audit log cannot be written");
                 Self::new(

@@ -4,6 +4,7 @@
 
 use crate::limits::Rate;
 use atoll_core::choice::UnknownChoice;
+use atoll_core::quantity::show_bytes;
 use atoll_core::service::Scope;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -55,6 +56,7 @@ codes! {
     NoRoom = "no_room", INSUFFICIENT_STORAGE, "The disk of the sandbox, or of the server, is full";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
+    AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
     AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections or request memory";
     NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, or the template is still being built";
     AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
@@ -192,6 +194,15 @@ impl ApiError {
             format!("daily quota of the key exhausted: {what}"),
         )
         .hint("retry after 00:00 UTC, or ask the operator for a higher quota")
+        .retry(seconds)
+    }
+
+    pub(crate) fn audit_quota(limit: u64, seconds: u64) -> Self {
+        Self::new(
+            ErrorCode::AuditQuota,
+            format!("audit log quota of the key exhausted: {} per day", show_bytes(limit)),
+        )
+        .hint("retry after 00:00 UTC; the operator can raise the limit with the setting audit.key_bytes_per_day")
         .retry(seconds)
     }
 

@@ -35,14 +35,20 @@ impl World {
         Self::with(Settings::default()).await
     }
 
-    async fn with(mut settings: Settings) -> Self {
+    async fn with(settings: Settings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().to_owned();
+        Self::at(&home, dir, settings).await
+    }
+
+    /// With another data directory than the one of the store.
+    async fn at(home: &Path, dir: tempfile::TempDir, mut settings: Settings) -> Self {
         // Nobody must build one here.
         settings.template = "no-such-template".to_owned();
-        let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&Store::path(dir.path())).unwrap();
         let node = Node::new(node_config(
             &settings,
-            dir.path(),
+            home,
             Path::new("atoll"),
             Audit::Off {
                 because: "nothing is run",
@@ -263,6 +269,21 @@ async fn readiness_is_what_the_engine_says() {
     assert_eq!(text(world.get("/readyz").await).await, r#"{"status":"ready"}"#);
     world.state.ready.set(Ready::Draining);
     assert_eq!(code(world.get("/readyz").await).await, "not_ready");
+    assert_eq!(world.get("/healthz").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_nearly_full_disk_is_not_ready_and_says_why() {
+    // The file system of processes has no bytes at all.
+    let world = World::at(Path::new("/proc"), tempfile::tempdir().unwrap(), Settings::default()).await;
+    world.state.ready.set(Ready::Ready);
+    let refused = world.get("/readyz").await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let body = text(refused).await;
+    assert!(
+        body.contains("not_ready") && body.contains("nearly full: 0 MiB left"),
+        "{body}"
+    );
     assert_eq!(world.get("/healthz").await.status(), StatusCode::OK);
 }
 

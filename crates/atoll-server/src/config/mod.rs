@@ -116,6 +116,8 @@ pub struct AuditSettings {
     pub segment_bytes: SegmentBytes,
     /// `None`: no bound.
     pub keep_bytes: Option<LogBytes>,
+    /// `None`: no bound.
+    pub key_bytes_per_day: Option<BytesPerDay>,
     pub sync: bool,
     /// `None`: for ever.
     pub keep: Option<RetentionMillis>,
@@ -212,6 +214,7 @@ impl Default for Settings {
                 keep_code: false,
                 segment_bytes: SegmentBytes::known(16 << 20),
                 keep_bytes: None,
+                key_bytes_per_day: Some(BytesPerDay::known(64 << 20)),
                 sync: false,
                 keep: None,
             },

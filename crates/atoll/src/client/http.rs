@@ -172,9 +172,11 @@ fn exit_status(code: &str) -> ExitStatus {
     };
     match known {
         ErrorCode::NoWall | ErrorCode::NotReady => ExitStatus::NoWall,
-        ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::AtCapacity | ErrorCode::NoRoom => {
-            ExitStatus::Limit
-        }
+        ErrorCode::RateLimited
+        | ErrorCode::QuotaExceeded
+        | ErrorCode::AuditQuota
+        | ErrorCode::AtCapacity
+        | ErrorCode::NoRoom => ExitStatus::Limit,
         ErrorCode::Internal | ErrorCode::AuditUnavailable | ErrorCode::BodyTimeout | ErrorCode::Ended => {
             ExitStatus::OurFault
         }

@@ -5,6 +5,7 @@ mod forget;
 mod guards;
 mod index;
 mod later;
+mod quota;
 mod tamper;
 
 use super::*;

@@ -86,9 +86,11 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
         }
         ErrorCode::Exists => "already_exists",
         ErrorCode::Conflict => "failed_precondition",
-        ErrorCode::BodyTooLarge | ErrorCode::RateLimited | ErrorCode::QuotaExceeded | ErrorCode::NoRoom => {
-            "resource_exhausted"
-        }
+        ErrorCode::BodyTooLarge
+        | ErrorCode::RateLimited
+        | ErrorCode::QuotaExceeded
+        | ErrorCode::AuditQuota
+        | ErrorCode::NoRoom => "resource_exhausted",
         ErrorCode::BodyTimeout => "deadline_exceeded",
         ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::Ended => "unavailable",
         // Its clients take `unavailable` for a sandbox that is gone.

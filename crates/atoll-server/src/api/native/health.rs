@@ -4,6 +4,10 @@ use super::wire::Health;
 use crate::api::{ApiError, AppState, Json};
 use crate::ready::Ready;
 use axum::extract::State;
+use std::path::Path;
+
+/// With less left on the disk of the data directory, other servers are to get the work.
+const LEAST_DISK_MIB: u64 = 1024;
 
 /// Liveness: the server process responds
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, body = Health)))]
@@ -20,13 +24,26 @@ pub(crate) async fn healthz() -> Json<Health> {
 )]
 pub(crate) async fn readyz(State(state): State<AppState>) -> Result<Json<Health>, ApiError> {
     match state.ready.now() {
-        Ready::Ready => Ok(Json(Health {
-            status: "ready".to_owned(),
-        })),
+        Ready::Ready => match low_disk(state.sandboxes.node().home()) {
+            Some(why) => Err(ApiError::not_ready(&why)
+                .hint("free disk space on the server, or bound the audit log with the setting audit.keep_bytes")),
+            None => Ok(Json(Health {
+                status: "ready".to_owned(),
+            })),
+        },
         Ready::Starting => Err(ApiError::not_ready("the server is starting")),
         Ready::Draining => Err(ApiError::not_ready("the server is stopping")),
         Ready::Failed => {
             Err(ApiError::not_ready("the server cannot create sandboxes").hint("see the server log for the cause"))
         }
     }
+}
+
+/// Why a disk has too little space left; one that cannot be asked is not blamed.
+fn low_disk(home: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(home).ok()?;
+    let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
+    let why =
+        || format!("the disk of the data directory is nearly full: {left} MiB left, required {LEAST_DISK_MIB} MiB");
+    (left < LEAST_DISK_MIB).then(why)
 }
