@@ -273,6 +273,30 @@ async fn readiness_is_what_the_engine_says() {
 }
 
 #[tokio::test]
+async fn a_repeated_sandbox_header_is_refused() {
+    let world = World::new().await;
+    for (method, path) in [
+        (Method::GET, "/health"),
+        (Method::GET, "/files?path=a"),
+        (Method::GET, "/files?path=a&signature=v1_x"),
+        (Method::POST, "/process.Process/List"),
+        (Method::POST, "/execute"),
+    ] {
+        let request = Request::builder().method(method).uri(path);
+        let twice = request
+            .header("e2b-sandbox-id", "sbxa")
+            .header("E2b-Sandbox-Id", "sbxb");
+        let refused = world.send(twice, "").await;
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{path}");
+        let body = text(refused).await;
+        assert!(
+            body.contains("the E2b-Sandbox-Id header is repeated; send it once"),
+            "{path}: {body}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_nearly_full_disk_is_not_ready_and_says_why() {
     // The file system of processes has no bytes at all.
     let world = World::at(Path::new("/proc"), tempfile::tempdir().unwrap(), Settings::default()).await;

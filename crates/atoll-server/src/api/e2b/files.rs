@@ -1,7 +1,7 @@
 //! `/files`: files of a sandbox, streamed both ways, by token or by a signed address.
 
 use super::connect::invalid;
-use super::route::{ACCESS, lost, named, owner, unauthorized, word};
+use super::route::{ACCESS, header_id, lost, named, owner, unauthorized, word};
 use super::tokens::Signed;
 use super::unpack::unpacked;
 use super::{E2b, user};
@@ -43,6 +43,7 @@ struct Allowed {
 
 /// Who may read or write which file: by the sandbox's token, or by an address that was signed with it.
 fn allowed(state: &AppState, headers: &HeaderMap, uri: &Uri, operation: &str) -> Result<Allowed, ApiError> {
+    header_id(headers)?;
     let query = Query::<FileQuery>::try_from_uri(uri)
         .map_err(|error| invalid(error.body_text()))?
         .0;

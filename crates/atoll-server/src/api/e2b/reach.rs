@@ -1,7 +1,7 @@
 //! How each sandbox may be reached from outside, as its maker said: by whom, under which name, and whether it wakes up.
 
 use super::E2b;
-use super::route::{ACCESS, ID, TRAFFIC, of_host, plain_id, stranger, word};
+use super::route::{ACCESS, TRAFFIC, header_id, of_host, plain_id, stranger, word};
 use crate::auth::Caller;
 use atoll_core::SandboxId;
 use atoll_engine::audit::Actor;
@@ -127,7 +127,7 @@ impl E2b {
     }
 
     fn sleeper(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
-        let named = word(headers, ID).map(str::to_owned);
+        let named = header_id(headers).ok()?.map(str::to_owned);
         let id = plain_id(&named.or_else(|| of_host(headers).map(|(_, id)| id))?)?;
         let session = self.sandboxes.by_id(&id)?;
         (session.state() == State::Paused && self.reach.of(&id).wakes).then_some(session)

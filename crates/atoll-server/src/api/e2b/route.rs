@@ -100,10 +100,18 @@ pub(super) fn unauthorized() -> ApiError {
 
 /// The running sandbox that the headers name.
 pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
-    let by_header = word(headers, ID).map(str::to_owned);
+    let by_header = header_id(headers)?.map(str::to_owned);
     let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
     let name = name.ok_or_else(|| invalid("neither the E2b-Sandbox-Id header nor the host names a sandbox"))?;
     running(e2b, &name).ok_or_else(lost)
+}
+
+/// The value of the header. Of two, a proxy in front of this server could check the other one.
+pub(super) fn header_id(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    if headers.get_all(ID).iter().nth(1).is_some() {
+        return Err(invalid("the E2b-Sandbox-Id header is repeated; send it once"));
+    }
+    Ok(word(headers, ID))
 }
 
 /// A sandbox that runs, by the id as a client writes it: perhaps with a suffix of older days.
