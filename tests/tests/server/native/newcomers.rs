@@ -121,7 +121,8 @@ fn a_server_inside_is_reached_by_its_port_and_id() {
     let server = Server::start(home.path(), &[]).unwrap();
     let id = server.sandbox(&json!({})).unwrap();
     let code = "import http.server, threading\nclass Hello(http.server.BaseHTTPRequestHandler):\n    def do_GET(self):\n        \
-                self.send_response(200)\n        self.send_header('Content-Length', '5')\n        self.end_headers()\n        \
+                self.send_response(200)\n        self.send_header('Content-Length', '5')\n        \
+                self.send_header('Set-Cookie', 'a=1; Domain=sbx.localhost; Path=/')\n        self.end_headers()\n        \
                 self.wfile.write(b'hello')\nserver = http.server.HTTPServer(('127.0.0.1', 3000), Hello)\n\
                 threading.Thread(target=server.serve_forever, daemon=True).start()";
     let run = format!("/v1/sandboxes/{id}/run");
@@ -143,7 +144,12 @@ fn a_server_inside_is_reached_by_its_port_and_id() {
         Answer::read(&mut connection).unwrap()
     };
     let port = server.api.port();
-    assert_eq!(get(format!("3000-{id}.sbx.localhost:{port}")).text(), "hello");
+    let hello = get(format!("3000-{id}.sbx.localhost:{port}"));
+    // The cookie is for this host name only.
+    assert_eq!(
+        (hello.text().as_str(), hello.header("set-cookie")),
+        ("hello", Some("a=1; Path=/"))
+    );
     assert_eq!(get(format!("3001-{id}.sbx.localhost:{port}")).status, 502);
 }
 

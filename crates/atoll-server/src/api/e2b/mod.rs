@@ -6,6 +6,7 @@
 mod ascii;
 mod connect;
 mod control;
+mod cookies;
 mod counts;
 mod create;
 pub(crate) mod error;

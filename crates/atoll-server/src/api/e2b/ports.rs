@@ -1,5 +1,6 @@
 //! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
 
+use super::cookies::strip_domains;
 use super::inner::{Inner, Tied};
 use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
@@ -88,6 +89,7 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
     let place = request.extensions().get::<Place>().cloned();
     let request = request.map(|body| meter.request(body));
     let mut answer = sender.send_request(request).await.map_err(broken)?;
+    strip_domains(answer.headers_mut());
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);
