@@ -9,7 +9,7 @@ use crate::auth::KeyRing;
 use crate::builds::{BuildTarget, LoggedBuild};
 use crate::config::{Domain, Settings};
 use crate::first_key::{self, FirstKey, FirstKeyError};
-use crate::http::{ConnectionLimits, HostRules, Hurry, serve};
+use crate::http::{ConnectionLimits, HostRules, Hurry, bind, serve};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::policies::{Policies, PoliciesError};
@@ -95,8 +95,8 @@ impl Server {
                 "approval requests left pending by the previous server were cancelled"
             );
         }
-        let (listener, address) = listen("listen", settings.listen).await?;
-        let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen).await?;
+        let (listener, address) = listen("listen", settings.listen)?;
+        let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen)?;
         let log = audit::open(&settings.audit, home)?;
         let first_key = match settings.insecure_no_auth {
             true => None,
@@ -333,13 +333,13 @@ fn lock(home: &Path) -> Result<File, ServerError> {
     }
 }
 
-async fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
     let fail = |source| ServerError::Listen {
         setting,
         address,
         source,
     };
-    let listener = TcpListener::bind(address).await.map_err(fail)?;
+    let listener = bind(address).map_err(fail)?;
     let real = listener.local_addr().map_err(fail)?;
     Ok((listener, real))
 }

@@ -7,10 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+/// Connections that the kernel keeps until they are accepted; it bounds this by `net.core.somaxconn`.
+const BACKLOG: u32 = 4_096;
 /// How long a refused connection may take to read why.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Refused connections that are told why at the same time; more are just closed.
@@ -50,6 +52,19 @@ pub struct Drained {
 /// What ends the patience with requests that still run.
 #[derive(Clone, Copy, Debug)]
 pub struct Hurry<H>(pub H);
+
+/// Listens on an address. A burst of clients waits in the kernel's queue instead of being dropped.
+pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    // A server that starts again does not wait for old connections.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves until `stop` ends, then drains; what `stop` gives ends the patience.
 pub async fn serve<H: Future<Output = ()>>(
@@ -136,6 +151,15 @@ async fn drain(mut tasks: JoinSet<()>, within: Duration, hurry: impl Future<Outp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_burst_of_clients_waits_to_be_accepted() {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        // Nothing is accepted. With a full queue the kernel drops what comes, and a client fails after its retries.
+        let clients: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(address)).collect();
+        assert!(clients.iter().all(Result::is_ok), "{:?}", clients.last());
+    }
 
     #[test]
     fn the_refusal_is_a_whole_answer() {

@@ -14,7 +14,7 @@ mod revocable;
 
 pub use body::BodyStalled;
 pub use host::{HostRules, SandboxHost};
-pub use listen::{ConnectionInfo, ConnectionLimits, Drained, Hurry, serve};
+pub use listen::{ConnectionInfo, ConnectionLimits, Drained, Hurry, bind, serve};
 pub use observe::RequestNotes;
 
 pub(crate) use connection::Lively;
