@@ -2,6 +2,7 @@
 
 import time
 import urllib.request
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from conftest import events_until
@@ -215,6 +216,9 @@ def test_life(server):
         assert [i.sandbox_id for i in page.next_items()] == [s.sandbox_id]
         assert Sandbox.list(query=SandboxQuery(metadata={"x": "y"})).next_items() == []
         assert len(s.get_metrics()) == 1
+        now, hour = datetime.now(timezone.utc), timedelta(hours=1)
+        assert len(s.get_metrics(start=now - hour, end=now + hour)) == 1
+        assert s.get_metrics(end=now - hour) == [] and s.get_metrics(start=now + hour) == []
         s.run_code("kept = 5")
         assert s.pause()
         assert Sandbox.list(query=SandboxQuery(state=[SandboxState.PAUSED])).next_items()

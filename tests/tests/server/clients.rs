@@ -7,7 +7,7 @@ use atoll_tests::server::{Answer, Server, connect, is_closed};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 fn get(server: &Server, host: &str) -> String {
     let key = &server.key;
@@ -289,6 +289,25 @@ fn connections_without_a_key_do_not_shut_out_those_with_one() {
             .unwrap();
         assert_eq!(Answer::read(connection).unwrap().status, 200);
     }
+}
+
+#[test]
+fn metrics_are_those_of_the_interval_that_was_asked_for() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &[])?;
+    let sandbox = create(&server, &server.key, json!({}))?;
+    let ask = |query: &str| server.send("GET", &format!("/sandboxes/{}/metrics{query}", sandbox.id), None);
+    let samples = |query: &str| anyhow::Ok(ask(query)?.json()?.as_array().context("no list")?.len());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let (before, after) = (now - 3_600, now + 3_600);
+    assert_eq!(samples("")?, 1);
+    assert_eq!(samples(&format!("?start={before}&end={after}"))?, 1);
+    assert_eq!(samples(&format!("?end={before}"))?, 0);
+    assert_eq!(samples(&format!("?start={after}"))?, 0);
+    for bad in ["?start=x", "?end=-1", "?start=1.5", "?start=2&end=1"] {
+        assert_eq!(ask(bad)?.status, 400, "{bad}");
+    }
+    Ok(())
 }
 
 /// Reads past what only says that the answer comes later.

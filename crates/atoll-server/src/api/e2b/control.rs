@@ -261,32 +261,6 @@ fn turn_refused(error: SessionError, name: &str) -> ApiError {
     }
 }
 
-/// One sample: what it uses now.
-pub(super) async fn metrics(
-    Extract(state): Extract<AppState>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let session = state.e2b.own(&caller, &name)?;
-    if session.state() == State::Paused {
-        return Ok(Json(json!([])));
-    }
-    let limits = session.limits();
-    let now = Timestamp::now();
-    let used = session.by(&caller.actor())?.usage().await?;
-    Ok(Json(json!([{
-        "timestamp": now,
-        "timestampUnix": now.millis() / 1000,
-        "cpuCount": limits.cpus.get().div_ceil(1000),
-        "cpuUsedPct": used.cpu_percent,
-        "memUsed": used.memory_bytes,
-        "memTotal": limits.memory.get(),
-        "memCache": 0,
-        "diskUsed": used.disk_bytes,
-        "diskTotal": limits.scratch.get(),
-    }])))
-}
-
 /// Only saying again what holds anyhow is possible: nothing goes out.
 pub(super) async fn network(
     Extract(state): Extract<AppState>,

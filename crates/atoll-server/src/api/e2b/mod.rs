@@ -17,6 +17,7 @@ mod interpreter;
 mod lines;
 mod list;
 mod list_dir;
+mod metrics;
 mod ports;
 mod process;
 mod reach;
@@ -129,7 +130,7 @@ fn control_routes() -> Vec<Route> {
         route(post, "/sandboxes/{id}/resume", run, on::post(control::old_resume)),
         route(post, "/sandboxes/{id}/timeout", run, on::post(control::set_timeout)),
         route(post, "/sandboxes/{id}/pause", run, on::post(control::pause)),
-        route(get, "/sandboxes/{id}/metrics", read, on::get(control::metrics)),
+        route(get, "/sandboxes/{id}/metrics", read, on::get(metrics::metrics)),
         route(post, "/sandboxes/{id}/snapshots", run, on::post(snapshots::create)),
         route(post, "/sandboxes/{id}/fork", run, on::post(snapshots::make_forks)),
         route(put, "/sandboxes/{id}/network", run, on::put(control::network)),
