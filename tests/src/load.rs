@@ -73,7 +73,14 @@ fn kib(rollup: &str, name: &str) -> u64 {
 /// A server with room for many, with the pool that people have.
 pub fn server(home: &Path, template: &str, room: usize, more: &[&str]) -> Result<Server> {
     let room = room.to_string();
-    let mut flags = vec!["--template", template, "--max-sandboxes", &room, "--log-level", "warn"];
+    let mut flags = vec!["--template", template, "--log-level", "warn"];
+    // All of it for the one tenant of the load.
+    flags.extend([
+        "--max-sandboxes",
+        room.as_str(),
+        "--max-tenant-sandboxes",
+        room.as_str(),
+    ]);
     flags.extend(more);
     let server = Server::start_as_it_is(home, &flags)?;
     // A pool of many takes its time to fill on a busy machine.

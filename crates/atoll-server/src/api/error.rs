@@ -188,6 +188,15 @@ impl ApiError {
         .retry(5)
     }
 
+    pub(crate) fn quota_of_tenant(share: u64) -> Self {
+        Self::new(
+            ErrorCode::QuotaExceeded,
+            format!("quota exceeded: the tenant already has {share} live sandboxes, its share of this server"),
+        )
+        .hint("end a sandbox; the operator can raise the share with the setting max_tenant_sandboxes")
+        .retry(5)
+    }
+
     pub(crate) fn quota_of_day(what: &str, seconds: u64) -> Self {
         Self::new(
             ErrorCode::QuotaExceeded,

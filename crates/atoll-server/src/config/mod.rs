@@ -53,6 +53,8 @@ pub struct Settings {
     /// The runtime of containers, and no other; `None`: the first that is there.
     pub container_runtime: Option<RuntimeKind>,
     pub max_sandboxes: SandboxCount,
+    /// `None`: half of them.
+    pub max_tenant_sandboxes: Option<SandboxCount>,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
     pub e2b: E2bSettings,
@@ -146,6 +148,12 @@ impl Quotas {
 }
 
 impl Settings {
+    /// Live sandboxes that one tenant may have. By default the others find as many places again.
+    pub fn tenant_share(&self) -> u64 {
+        let half = self.max_sandboxes.get().div_ceil(2);
+        self.max_tenant_sandboxes.map_or(half, SandboxCount::get)
+    }
+
     /// What they say about programs that build tiers.
     pub fn tiers(&self) -> TierSettings {
         TierSettings {
@@ -181,6 +189,7 @@ impl Default for Settings {
             gvisor_min_release: None,
             container_runtime: None,
             max_sandboxes: SandboxCount::known(200),
+            max_tenant_sandboxes: None,
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),
                 hard: LifetimeMillis::known(86_400_000),

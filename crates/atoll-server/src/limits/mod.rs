@@ -38,7 +38,7 @@ pub struct Admission {
 impl Limits {
     pub fn new(settings: &Settings) -> Self {
         Self {
-            ledger: Ledger::new(settings.max_sandboxes.get()),
+            ledger: Ledger::new(settings.max_sandboxes.get(), settings.tenant_share()),
             buckets: Buckets::default(),
             defaults: settings.quota,
         }
@@ -56,7 +56,7 @@ impl Limits {
     pub fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
         let quotas = caller.quotas.or(self.defaults);
         self.check_day(caller, now)?;
-        let slot = self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)?;
+        let slot = self.ledger.take_slot(caller, quotas.live_sandboxes)?;
         let rate = self.pace(caller)?;
         Ok(Admission { slot, rate })
     }
@@ -76,7 +76,7 @@ impl Limits {
     /// A place for a sandbox that was put away and goes on: it was counted as a new one before.
     pub fn readmit(&self, caller: &Caller) -> Result<Slot, ApiError> {
         let quotas = caller.quotas.or(self.defaults);
-        self.ledger.take_slot(caller.key_id.as_str(), quotas.live_sandboxes)
+        self.ledger.take_slot(caller, quotas.live_sandboxes)
     }
 
     /// Refuses work of a key that has used up its day: asked before each execution and upload, too.

@@ -4,9 +4,11 @@ use super::*;
 use crate::api::ErrorCode;
 use atoll_core::service::*;
 
+/// Of a server on which one tenant may have all sandboxes.
 fn limits(most: u64) -> Limits {
     let settings = Settings {
         max_sandboxes: SandboxCount::known(most),
+        max_tenant_sandboxes: Some(SandboxCount::known(most)),
         ..Settings::default()
     };
     Limits::new(&settings)
@@ -65,6 +67,36 @@ fn a_full_server_is_another_refusal_than_a_full_key() {
         code(limits.admit(&Caller::anonymous(), Timestamp::now())),
         ErrorCode::AtCapacity
     );
+}
+
+#[test]
+fn a_tenant_gets_half_of_the_sandboxes_whatever_keys_it_has() {
+    let settings = Settings {
+        max_sandboxes: SandboxCount::known(5),
+        ..Settings::default()
+    };
+    let limits = Limits::new(&settings);
+    let of = |tenant: &str, key: u8| Caller {
+        tenant: tenant.into(),
+        key_id: atoll_core::KeyId::from_random([key; 16]),
+        ..Caller::anonymous()
+    };
+    let now = Timestamp::now();
+    let mut held: Vec<Admission> = (1..=3).map(|key| limits.admit(&of("one", key), now).unwrap()).collect();
+    let refused = limits.admit(&of("one", 4), now).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::QuotaExceeded);
+    assert!(
+        refused.message().contains("3 live sandboxes, its share"),
+        "{}",
+        refused.message()
+    );
+    let others: Vec<Admission> = (5..=6)
+        .map(|key| limits.admit(&of("other", key), now).unwrap())
+        .collect();
+    assert_eq!(code(limits.admit(&of("other", 7), now)), ErrorCode::AtCapacity);
+    drop(others);
+    held.pop();
+    assert!(limits.admit(&of("one", 4), now).is_ok());
 }
 
 #[test]
