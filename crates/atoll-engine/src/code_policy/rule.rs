@@ -95,6 +95,12 @@ rules! {
     DataUnpickle = "data.unpickle", Medium,
         "`{}` reads a format that can execute code while it is loaded",
         "use CSV, Parquet or JSON";
+    DataExtension = "data.extension", Medium,
+        "`{}` loads an extension into a database",
+        "use the functions that the database has built in";
+    FileRead = "file.read", Medium,
+        "`{}` reads outside the data directories",
+        "pass the data as an input file; inputs appear in /data/input";
     FileWrite = "file.write", Medium,
         "`{}` writes outside the allowed directories",
         "write to /data/output, which is returned with the result, or to /tmp";

@@ -4,6 +4,22 @@ use crate::code_policy::Rule;
 use atoll_core::{Language, Verdict};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// Directories that code may read, besides those that it may write to.
+const READABLE: [&str; 6] = ["/data", "/dev/null", "/home/user", "/mnt/data", "/tmp", "/usr/share"];
+/// Files and directories that hold credentials, wherever they are.
+const PRIVATE: [&str; 9] = [
+    ".aws",
+    ".docker",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".netrc",
+    ".pgpass",
+    ".pypirc",
+    ".ssh",
+];
 
 /// Where every sandbox has scratch.
 const WRITABLE: [&str; 8] = [
@@ -74,11 +90,7 @@ impl CodePolicy {
 
     /// Whether a module may be imported: it is listed, or is below one that is.
     pub fn allows_module(&self, language: Language, name: &str) -> bool {
-        let language = match language {
-            Language::Typescript => Language::Javascript,
-            other => other,
-        };
-        let Some(list) = self.modules.get(language.as_str()) else {
+        let Some(list) = self.listed(language) else {
             return true;
         };
         let is_below = |listed: &String| {
@@ -86,6 +98,33 @@ impl CodePolicy {
                 .is_some_and(|rest| rest.starts_with('.'))
         };
         list.contains(name) || list.iter().any(is_below)
+    }
+
+    /// The listed parts of a module: `os.path` for `os`. Where only parts are listed, the rest is not allowed.
+    pub fn listed_parts<'a>(&'a self, language: Language, module: &'a str) -> impl Iterator<Item = &'a str> {
+        let from: (Bound<&str>, Bound<&str>) = (Bound::Included(module), Bound::Unbounded);
+        self.listed(language)
+            .into_iter()
+            .flat_map(move |list| list.range::<str, _>(from))
+            .map(String::as_str)
+            .take_while(move |name| name.starts_with(module))
+            .filter(move |name| name.as_bytes().get(module.len()) == Some(&b'.'))
+    }
+
+    fn listed(&self, language: Language) -> Option<&BTreeSet<String>> {
+        let language = match language {
+            Language::Typescript => Language::Javascript,
+            other => other,
+        };
+        self.modules.get(language.as_str())
+    }
+
+    /// Whether code may read a path, as it is written.
+    pub fn allows_read(&self, path: &str) -> bool {
+        let place = plain(path);
+        let is_private = place.split('/').any(|part| PRIVATE.contains(&part));
+        let mut readable = READABLE.into_iter().chain(self.write.iter().map(String::as_str));
+        !is_private && readable.any(|dir| is_within(&place, dir))
     }
 
     /// Whether code may write to a path, as it is written. One that is not absolute begins in the working directory.
@@ -181,6 +220,41 @@ mod tests {
         ] {
             assert!(!policy.allows_write(outside), "{outside}");
         }
+    }
+
+    #[test]
+    fn data_is_read_and_credentials_are_not() {
+        let policy = CodePolicy::bare();
+        for inside in [
+            "a.csv",
+            "/data/input/a.csv",
+            "~/a",
+            "/usr/share/fonts/a.ttf",
+            "/dev/null",
+        ] {
+            assert!(policy.allows_read(inside), "{inside}");
+        }
+        for outside in [
+            "/etc/passwd",
+            "~/.ssh/id_rsa",
+            "/data/../etc/x",
+            "../../root",
+            "/proc/self/environ",
+            "/",
+        ] {
+            assert!(!policy.allows_read(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn parts_of_a_module_are_listed() {
+        let mut policy = CodePolicy::bare();
+        let list = ["os.path", "os.walk", "osx.path", "os-x"].map(str::to_owned);
+        policy.modules.insert("python".into(), list.into());
+        let parts: Vec<&str> = policy.listed_parts(Language::Python, "os").collect();
+        assert_eq!(parts, ["os.path", "os.walk"]);
+        assert_eq!(policy.listed_parts(Language::Python, "os.path").count(), 0);
+        assert_eq!(policy.listed_parts(Language::Javascript, "os").count(), 0);
     }
 
     #[test]

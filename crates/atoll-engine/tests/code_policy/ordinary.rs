@@ -1,5 +1,5 @@
 //! Ordinary data analysis: two hundred snippets that a guarded policy lets pass without a question, and a strict one unless they
-//! use a module that is not on its list.
+//! use a module that is not on its list; and sixty, as agents write them, that both let pass.
 
 use super::cases::file;
 use atoll_core::{Language, Verdict};
@@ -23,10 +23,29 @@ struct Snippet {
 }
 
 fn all() -> Vec<Snippet> {
-    let text = fs_err::read_to_string(file("ordinary.toml")).unwrap();
+    read("ordinary.toml", 200)
+}
+
+fn read(name: &str, least: usize) -> Vec<Snippet> {
+    let text = fs_err::read_to_string(file(name)).unwrap();
     let snippets: Snippets = toml::from_str(&text).unwrap();
-    assert!(snippets.snippet.len() >= 200, "only {}", snippets.snippet.len());
+    assert!(snippets.snippet.len() >= least, "only {}", snippets.snippet.len());
     snippets.snippet
+}
+
+#[test]
+fn snippets_of_agents_pass_guarded_and_strict() {
+    for policy in [load("guarded").unwrap(), load("strict").unwrap()] {
+        for snippet in read("agent.toml", 60) {
+            let found = review(&snippet.code, Language::Python, &policy.code);
+            assert!(
+                found.verdict <= Verdict::Warn && found.syntax.is_none(),
+                "{}: {}\n{found:?}",
+                policy.name,
+                snippet.code
+            );
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::walk::{DEEPEST_CODE, Walker};
 use super::{Inner, magic, tables};
 use ruff_python_ast::{Expr, ExprCall};
 
-const ADDRESSES: [&str; 7] = ["http://", "https://", "ftp://", "s3://", "gs://", "sftp://", "ws://"];
+pub(super) const ADDRESSES: [&str; 7] = ["http://", "https://", "ftp://", "s3://", "gs://", "sftp://", "ws://"];
 
 impl Walker<'_, '_, '_> {
     pub(super) fn call(&mut self, call: &ExprCall) {
@@ -19,9 +19,10 @@ impl Walker<'_, '_, '_> {
             self.method_call(method.attr.as_str(), &owner, call);
         }
         self.address(&function, call);
+        self.reading_call(&function, call);
     }
 
-    fn argument(&mut self, call: &ExprCall, at: usize, keyword: &str) -> Option<Value> {
+    pub(super) fn argument(&mut self, call: &ExprCall, at: usize, keyword: &str) -> Option<Value> {
         let found = call.arguments.find_argument_value(keyword, at)?;
         Some(self.folder.value(found))
     }
@@ -270,7 +271,7 @@ impl Walker<'_, '_, '_> {
         }
     }
 
-    fn place(&mut self, rule: Rule, call: &ExprCall, place: &Value) {
+    pub(super) fn place(&mut self, rule: Rule, call: &ExprCall, place: &Value) {
         let Some((path, whole)) = place.beginning() else { return };
         if ADDRESSES.iter().any(|scheme| path.starts_with(scheme)) {
             let path = path.to_owned();
@@ -327,7 +328,7 @@ impl Walker<'_, '_, '_> {
     }
 }
 
-fn is_writing(mode: &str) -> bool {
+pub(super) fn is_writing(mode: &str) -> bool {
     mode.contains(['w', 'a', 'x', '+'])
 }
 

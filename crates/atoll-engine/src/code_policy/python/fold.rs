@@ -292,6 +292,10 @@ impl Folder<'_> {
                 ("pathlib.Path" | "pathlib.PosixPath" | "pathlib.PurePath", Some(place)) => {
                     value.constant = place.constant.clone();
                 }
+                ("pathlib.Path.home" | "pathlib.Path.cwd", None) => {
+                    value.add_path("pathlib.Path()".to_owned());
+                    value.constant = Value::text("~".to_owned(), false).constant;
+                }
                 (path, _) if is_path_of_path(path) => value.add_path("pathlib.Path()".to_owned()),
                 ("sys.modules.get", Some(name)) => {
                     name.whole_text()

@@ -10,6 +10,8 @@ mod loops;
 mod magic;
 mod names;
 mod needs;
+mod reads;
+mod sql;
 mod syntax;
 mod tables;
 mod texts;

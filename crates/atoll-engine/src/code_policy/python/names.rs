@@ -81,6 +81,10 @@ impl Names {
             self.stars
                 .iter()
                 .for_each(|module| value.add_path(format!("{module}.{name}")));
+            // Cells before this one may have imported it.
+            if tables::is_reached(name) && !name.starts_with('_') {
+                value.add_path(name.to_owned());
+            }
         }
         value
     }

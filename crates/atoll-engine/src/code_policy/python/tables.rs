@@ -3,7 +3,7 @@
 //! A name that ends in a dot stands for all below it. What is not listed has no rule.
 
 use super::super::rule::Rule;
-use Rule::{DataUnpickle, NetworkUse, ObjectClimb, PackageInstall, ProcessControl, ProcessShell};
+use Rule::{DataUnpickle, HiddenCode, NetworkUse, ObjectClimb, PackageInstall, ProcessControl, ProcessShell};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -241,6 +241,18 @@ pub(super) const NAMES: &[(&str, Rule)] = &[
     ("threading.settrace", ObjectClimb),
     ("os.ptsname", ProcessControl),
     ("timeit.main", ObjectClimb),
+    ("string.Formatter", ObjectClimb),
+    ("logging.config.", HiddenCode),
+    ("logging.handlers.SocketHandler", NetworkUse),
+    ("logging.handlers.DatagramHandler", NetworkUse),
+    ("logging.handlers.HTTPHandler", NetworkUse),
+    ("logging.handlers.SMTPHandler", NetworkUse),
+    ("logging.handlers.SysLogHandler", NetworkUse),
+    ("PIL.ImageMath.", HiddenCode),
+    ("PIL.ImageShow.", ProcessShell),
+    ("PIL.ImageGrab.", ProcessShell),
+    ("polars.Expr.deserialize", DataUnpickle),
+    ("polars.LazyFrame.deserialize", DataUnpickle),
 ];
 
 /// Parts of listed modules that start, reach and end nothing.
@@ -531,6 +543,7 @@ pub(super) const WRITERS: &[(&str, usize, &str)] = &[
     ("sink_csv", 0, "path"),
     ("sink_parquet", 0, "path"),
     ("extractall", 0, "path"),
+    ("save", 0, "fp"),
 ];
 
 /// The same for functions with a module.
@@ -559,7 +572,58 @@ pub(super) const WRITING_FUNCTIONS: &[(&str, usize, &str)] = &[
     ("matplotlib.pyplot.imsave", 0, "fname"),
     ("imageio.imwrite", 0, "uri"),
     ("cv2.imwrite", 0, "filename"),
+    ("logging.FileHandler", 0, "filename"),
+    ("logging.handlers.RotatingFileHandler", 0, "filename"),
+    ("logging.handlers.TimedRotatingFileHandler", 0, "filename"),
 ];
+
+/// Functions that read what one of their arguments names, besides those with a name of [`READERS`].
+pub(super) const READING_FUNCTIONS: &[(&str, usize, &str)] = &[
+    ("os.listdir", 0, "path"),
+    ("os.scandir", 0, "path"),
+    ("os.walk", 0, "top"),
+    ("glob.glob", 0, "pathname"),
+    ("glob.iglob", 0, "pathname"),
+    ("shutil.copy", 0, "src"),
+    ("shutil.copy2", 0, "src"),
+    ("shutil.copyfile", 0, "src"),
+    ("shutil.copytree", 0, "src"),
+    ("linecache.getline", 0, "filename"),
+    ("linecache.getlines", 0, "filename"),
+    ("fileinput.input", 0, "files"),
+    ("sqlite3.connect", 0, "database"),
+    ("duckdb.connect", 0, "database"),
+    ("duckdb.table_function", 1, "parameters"),
+    ("duckdb.connect().table_function", 1, "parameters"),
+    ("numpy.fromfile", 0, "file"),
+    ("numpy.memmap", 0, "filename"),
+];
+
+/// How names of functions and methods begin that read what their first argument names.
+pub(super) const READERS: &[&str] = &[
+    "read_",
+    "scan_",
+    "load",
+    "imread",
+    "genfromtxt",
+    "from_csv",
+    "from_parquet",
+];
+
+/// Functions and methods whose first argument is SQL.
+pub(super) const SQL_FUNCTIONS: &[&str] = &[
+    "sql",
+    "query",
+    "execute",
+    "executemany",
+    "executescript",
+    "from_query",
+    "read_sql",
+    "read_sql_query",
+    "read_database",
+];
+
+pub(super) const EXTENSION_METHODS: &[&str] = &["install_extension", "load_extension", "enable_load_extension"];
 
 pub(super) const DELETING_FUNCTIONS: &[(&str, usize, &str)] = &[
     ("os.remove", 0, "path"),
@@ -595,6 +659,7 @@ pub(super) const PATH_WRITERS: &[&str] = &[
     "hardlink_to",
     "chmod",
 ];
+pub(super) const PATH_READERS: &[&str] = &["read_text", "read_bytes", "iterdir", "glob", "rglob", "walk"];
 pub(super) const PATH_DELETERS: &[&str] = &["unlink", "rmdir", "rename", "replace"];
 
 /// The rule of an attribute, whatever it is an attribute of.

@@ -18,7 +18,8 @@ pub(super) fn reached(path: &str) -> Option<String> {
     let at = 1 + parts.iter().skip(1).position(|part| tables::is_reached(part))?;
     let module = parts[at].trim_start_matches('_');
     let rest = parts[at + 1..].iter().copied();
-    (parts[0] != module).then(|| std::iter::once(module).chain(rest).collect::<Vec<_>>().join("."))
+    // `socket.socket` is a class; `os.path.os` is a module again.
+    (at > 1 || parts[0] != module).then(|| std::iter::once(module).chain(rest).collect::<Vec<_>>().join("."))
 }
 
 pub(super) fn operate(left: &Value, operator: Operator, right: &Value) -> Value {

@@ -6,7 +6,7 @@ use super::fold::Folder;
 use super::value::{Const, Value};
 use super::{loops, magic, tables, texts};
 use ruff_python_ast::visitor::{self, Visitor, walk_expr, walk_stmt};
-use ruff_python_ast::{Decorator, Expr, ExprContext, Operator, PatternKeyword, Stmt};
+use ruff_python_ast::{Alias, Decorator, Expr, ExprContext, Operator, PatternKeyword, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
 /// How deep code may lie in texts of code.
@@ -28,6 +28,8 @@ pub(super) struct Walker<'w, 's, 'r> {
     large: TextRange,
     /// An attribute that is only there to ask for its name.
     passing: TextRange,
+    /// What the attribute that is being looked at is an attribute of.
+    owner: TextRange,
 }
 
 impl<'w, 's, 'r> Walker<'w, 's, 'r> {
@@ -42,6 +44,7 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
             hidden: TextRange::default(),
             large: TextRange::default(),
             passing: TextRange::default(),
+            owner: TextRange::default(),
         }
     }
 
@@ -60,12 +63,32 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
         }
     }
 
+    /// A module of which only parts are listed passes if the code uses one of them; each use is looked at.
+    fn imported(&mut self, alias: &Alias) {
+        let name = alias.name.as_str();
+        let (policy, source) = (self.report.policy, self.folder.source);
+        let mut parts = policy.listed_parts(self.report.language, name);
+        if alias.asname.is_some() || !parts.any(|part| source.contains(part)) {
+            self.module(name, alias);
+        }
+    }
+
+    /// A use of a module of which only parts are listed.
+    fn part(&mut self, expr: &Expr, value: &Value) {
+        let (policy, language) = (self.report.policy, self.report.language);
+        for path in value.paths.iter().filter(|path| !path.contains("()")) {
+            let root = path.split('.').next().unwrap_or(path);
+            let has_parts = policy.listed_parts(language, root).next().is_some();
+            let is_owner = path == root && self.owner == expr.range();
+            if has_parts && !is_owner && !policy.allows_module(language, path) {
+                self.add(Rule::ImportModule, expr, path);
+            }
+        }
+    }
+
     fn imports(&mut self, stmt: &Stmt) {
         match stmt {
-            Stmt::Import(import) => import
-                .names
-                .iter()
-                .for_each(|alias| self.module(alias.name.as_str(), alias)),
+            Stmt::Import(import) => import.names.iter().for_each(|alias| self.imported(alias)),
             Stmt::ImportFrom(import) => {
                 let module = import.module.as_ref().map_or("", |module| module.as_str());
                 if import.level > 0 {
@@ -76,7 +99,14 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
                     );
                     return;
                 }
-                self.module(module, import);
+                let (policy, language) = (self.report.policy, self.report.language);
+                let is_part = |alias: &Alias| {
+                    let name = format!("{module}.{}", alias.name.as_str());
+                    policy.listed_parts(language, module).any(|part| part == name)
+                };
+                if !import.names.iter().all(is_part) {
+                    self.module(module, import);
+                }
                 for alias in &import.names {
                     let name = alias.name.as_str();
                     if name == "*" {
@@ -281,10 +311,13 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
                     self.add(Rule::ObjectClimb, expr, name.id.as_str());
                 }
                 let value = self.folder.value(expr);
+                self.part(expr, &value);
                 self.mention(expr, &value);
             }
-            Expr::Attribute(_) => {
+            Expr::Attribute(attribute) => {
                 let value = self.folder.value(expr);
+                self.part(expr, &value);
+                self.owner = attribute.value.range();
                 self.attribute(expr, &value);
                 self.mention(expr, &value);
             }
