@@ -13,6 +13,7 @@ class Context {
     this.control = this.process.stdio[3];
     this.output = { stdout: '', stderr: '' };
     this.heard = [];
+    this.runs = 0;
     this.rest = Buffer.alloc(0);
     this.listeners = new Set();
     for (const name of ['stdout', 'stderr']) {
@@ -56,11 +57,12 @@ class Context {
     }
   }
 
-  // Runs a cell to its end. With `interruptAt` it is interrupted when that text was printed.
+  // Runs a cell to its end. With `interruptAt` it is interrupted when that text was printed. Each has an id of its own, as from
+  // the host: what the main thread says late about one cell is not about the next.
   async run(code, { env = {}, most_bytes = 8 << 20, once = false, interruptAt } = {}) {
     this.heard.length = 0;
     this.output.stdout = this.output.stderr = '';
-    this.send({ type: 'run', id: 'e', code, env, silent: false, most_bytes, once });
+    this.send({ type: 'run', id: `e${++this.runs}`, code, env, silent: false, most_bytes, once });
     if (interruptAt) {
       await this.until(() => this.output.stdout.includes(interruptAt));
       this.send({ type: 'interrupt' });
