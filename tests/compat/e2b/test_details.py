@@ -53,7 +53,7 @@ def test_an_environment_that_code_sets_itself_stays(sandbox):
 
 def test_pictures_are_shown_as_last_value_by_show_and_by_save(sandbox):
     made = "from PIL import Image\nimage = Image.new('RGB', (16, 16), 'red')\n"
-    for last in ("image", "image.show()", "image.save('a.png')"):
+    for last in ("image", "image.show()", "image.save('a.png')", "image.save('a.png'); display(image)"):
         results = sandbox.run_code(made + last).results
         assert [bool(r.png) for r in results] == [True], last
 

@@ -1,5 +1,4 @@
-"""Calls back right after a module was first imported, or around that, so that nothing has to be imported ahead to be
-adapted.
+"""Calls back when a module is first imported, so that nothing has to be imported ahead to be adapted.
 
 A finder at the front of `sys.meta_path` that finds nothing itself: it asks the others, and lets the loader
 of an awaited module run the callback after the module's own code. A callback that fails never breaks the

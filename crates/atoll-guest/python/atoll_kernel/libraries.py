@@ -40,7 +40,7 @@ def await_all(shell: Any) -> None:
     hooks.after_import("matplotlib.font_manager", _add_fallback_fonts)
     hooks.after_import("getpass", _refuse_passwords)
     hooks.after_import("multiprocessing.context", _fork_by_default)
-    hooks.after_import("PIL.Image", _show_images)
+    hooks.after_import("PIL.Image", lambda module: _show_images(shell, module))
     hooks.after_import("asyncio.events", _always_have_a_loop)
     hooks.around_import("duckdb", _as_in_a_script)
     hooks.after_import("plotly.basedatatypes", lambda module: _interactive().describe_figures(module))
@@ -51,8 +51,9 @@ def await_all(shell: Any) -> None:
     png.for_type_by_name("matplotlib.figure", "Figure", _figure_png)
 
 
-def show_open_figures(shell: Any) -> None:
-    """At the end of a cell: every figure that pyplot still holds is shown, then closed."""
+def show_the_rest(shell: Any) -> None:
+    """At the end of a cell: saved pictures that were not, and every figure that pyplot still holds, then closed."""
+    shell.report.release()
     pylab = sys.modules.get("matplotlib._pylab_helpers")
     if pylab is None:
         return
@@ -107,7 +108,7 @@ def _refuse_passwords(getpass: ModuleType) -> None:
 
 @contextlib.contextmanager
 def _as_in_a_script() -> Iterator[None]:
-    """duckdb looks once, at its import, whether somebody types at a terminal, and then draws progress bars into stdout."""
+    """At its import duckdb looks whether somebody types at a terminal, and if so, draws progress bars."""
     main: Any = sys.modules["__main__"]
     if hasattr(main, "__file__"):
         yield
@@ -148,17 +149,18 @@ def _always_have_a_loop(events: ModuleType) -> None:
             module.get_event_loop = get_event_loop  # type: ignore[attr-defined]
 
 
-def _show_images(image: ModuleType) -> None:
+def _show_images(shell: Any, image: ModuleType) -> None:
     """`show()` displays instead of starting a viewer; so does saving to a file, as E2B clients expect."""
     from IPython.display import display
 
     save = image.Image.save
 
     @functools.wraps(save)
-    def save_and_display(self: Any, fp: Any, *args: Any, **kwargs: Any) -> None:
+    def save_and_show(self: Any, fp: Any, *args: Any, **kwargs: Any) -> None:
         save(self, fp, *args, **kwargs)
         if sys._getframe(1).f_globals.get("__name__") == "__main__" and not hasattr(fp, "write"):
-            display(self)
+            bundle, _ = shell.display_formatter.format(self)
+            shell.report.hold(bundle)
 
     image.Image.show = lambda self, *args, **kwargs: display(self)
-    image.Image.save = save_and_display
+    image.Image.save = save_and_show

@@ -12,7 +12,9 @@ from atoll_kernel.frames import MAX_FRAME_BYTES, Channel, FrameTooLong
 from atoll_kernel.plain import MAX_TEXT_CHARS, base64_of, cut, plain
 
 MAX_RESULTS = 1000
+MAX_HELD_BYTES = 16 << 20
 CHART = "e2b/chart"
+PICTURE = "image/png"
 
 _BASE64_KINDS = ("image/", "audio/", "video/", "application/pdf")
 _TEXT_KINDS = ("image/svg+xml",)
@@ -34,6 +36,8 @@ class Report:
         self._muted = muted
         self._results = 0
         self._display_ids: set[str] = set()
+        self._pictures: set[int] = set()
+        self._held: list[dict[str, Any]] = []
 
     def result(
         self, bundle: dict[str, Any], main: bool, display_id: str | None = None, update: bool = False
@@ -41,17 +45,38 @@ class Report:
         """One value shown by the code, in every form it offered; an update takes the place of the one before."""
         if self._muted or not bundle or not self._has_room(display_id if update else None):
             return
+        if isinstance(picture := bundle.get(PICTURE), bytes):
+            self._pictures.add(hash(picture))
         message = self._result_message(bundle, main)
         if display_id is not None:
             self._display_ids.add(str(display_id))
             message.update(display_id=str(display_id), update=bool(update))
         self._send(message)
 
+    def hold(self, bundle: dict[str, Any]) -> None:
+        """A picture that was saved: shown at the end of the cell, unless the code shows the same one itself."""
+        if isinstance(bundle.get(PICTURE), bytes):
+            self._held.append(bundle)
+        while sum(len(one[PICTURE]) for one in self._held) > MAX_HELD_BYTES:
+            self._release_first()
+
+    def release(self) -> None:
+        """Shows what is held, in the order of saving."""
+        while self._held:
+            self._release_first()
+
+    def _release_first(self) -> None:
+        bundle = self._held.pop(0)
+        if hash(bundle[PICTURE]) not in self._pictures:
+            self.result(bundle, main=False)
+
     def clear(self, wait: bool) -> None:
         """Takes back the results shown so far: now, or when the next one comes. Printed text stays."""
         if not self._muted:
             self._results = 0
             self._display_ids.clear()
+            self._pictures.clear()
+            self._held.clear()
             self._send({"type": "clear", "id": self._id, "wait": bool(wait)})
 
     def error(self, description: dict[str, Any]) -> None:

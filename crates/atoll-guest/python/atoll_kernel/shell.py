@@ -92,7 +92,7 @@ class Shell(InteractiveShell):
                 try:
                     self.run_cell(code, store_history=not silent, silent=silent)
                 finally:
-                    libraries.show_open_figures(self)
+                    libraries.show_the_rest(self)
         except BaseException as error:
             self.note(error)
         return self.problem

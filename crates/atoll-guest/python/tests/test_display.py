@@ -153,6 +153,32 @@ def test_pillow_images(kernel: Kernel) -> None:
     assert kernel.run("import io; im.save(io.BytesIO(), format='png')").results == []
 
 
+def test_a_picture_that_is_saved_and_shown_comes_once(kernel: Kernel) -> None:
+    kernel.run("from PIL import Image\nim = Image.new('RGB', (4, 4))")
+    for rest in ("display(im)", "im.show()", "im.save('y.png')"):
+        assert len(kernel.run(f"im.save('x.png'); {rest}").images) == 1, rest
+    assert len(kernel.run("im.show(); im.save('x.png')").images) == 1
+    (last,) = kernel.run("im.save('x.png')\nim").images
+    assert last["main"]
+    changed = kernel.run("im.save('x.png'); im.putpixel((0, 0), (255, 0, 0)); display(im)")
+    first, second = (image["data"]["image/png"] for image in changed.images)
+    assert first != second
+    kernel.run("from IPython.display import clear_output")
+    assert kernel.run("im.save('x.png'); clear_output()").images == []
+    failed = kernel.run("im.save('x.png'); 1/0")
+    assert len(failed.images) == 1 and failed.error["name"] == "ZeroDivisionError"
+
+
+def test_saved_pictures_are_not_kept_without_bound(kernel: Kernel) -> None:
+    kernel.run("import os\nfrom PIL import Image\nside = 1400")
+    run = kernel.run(
+        "for n in range(4): Image.frombytes('RGB', (side, side), os.urandom(3 * side * side)).save('x.png')\n"
+        "display('between')"
+    )
+    kinds = ["image/png" in result["data"] for result in run.results]
+    assert kinds.count(True) == 4 and kinds.index(False) == 2
+
+
 def test_deeply_nested_values_are_told(kernel: Kernel) -> None:
     kernel.run("def nest(depth):\n    value = []\n    for _ in range(depth): value = [value]\n    return value")
     for depth in (30, 300, 900):
