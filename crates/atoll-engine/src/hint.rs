@@ -1,6 +1,10 @@
 //! Words for what was refused: which rule, which number, what to do instead. Limits have the names of the API; the command
 //! line puts its flags there, by the rule.
 
+mod network;
+
+pub(crate) use network::with_reason;
+
 use crate::execute::{Ended, limit_in_words};
 use atoll_core::execution::{CodeError, Hint};
 use atoll_core::{Limits, Outcome};
@@ -15,18 +19,6 @@ const NOT_THERE: [&str; 5] = [
     "does not exist",
 ];
 
-/// How programs and libraries say that there is no way out: by name, and by address.
-const NO_NETWORK: [&str; 9] = [
-    "Could not resolve host",
-    "unable to resolve host address",
-    "Name or service not known",
-    "Temporary failure in name resolution",
-    "Failed to resolve '",
-    "getaddrinfo ENOTFOUND",
-    "getaddrinfo EAI_AGAIN",
-    "Network is unreachable",
-    "connect ENETUNREACH",
-];
 /// How `pip` answers, that of the sandbox or none at all.
 const NO_PACKAGE: [&str; 3] = [
     "packages cannot be installed inside a sandbox",
@@ -43,7 +35,7 @@ pub(crate) fn of(ended: &Ended, limits: &Limits, inputs: &[String]) -> Option<Hi
         .or_else(|| of_open_files(ended, limits))
         .or_else(|| of_input(ended, inputs))
         .or_else(|| of_words(ended))
-        .or_else(|| of_network(ended))
+        .or_else(|| network::of(ended))
 }
 
 /// What WebAssembly does not have, whatever the limits are.
@@ -203,25 +195,6 @@ fn names(line: &str, name: &str) -> bool {
         !before.is_some_and(is_part) && !after.is_some_and(is_part)
     };
     line.match_indices(name).any(alone)
-}
-
-/// Raised, or caught by the code and printed.
-fn of_network(ended: &Ended) -> Option<Hint> {
-    let raised = ended.error.as_ref().is_some_and(|error| {
-        let deep = error.traceback.iter().any(|line| is_about_the_network(line));
-        error.name.contains("gaierror") || is_about_the_network(&error.value) || deep
-    });
-    let printed = [&ended.stderr, &ended.stdout].into_iter().any(|text| {
-        let ends = [beginning(text), end(text)];
-        ends.into_iter().flat_map(str::lines).any(is_about_the_network)
-    });
-    let instead = "pass the data as a file in `inputs`";
-    (raised || printed).then(|| hint("network access", "net: none", instead))
-}
-
-/// A server inside that does not answer is something else.
-fn is_about_the_network(line: &str) -> bool {
-    NO_NETWORK.iter().any(|words| line.contains(words))
 }
 
 /// What the program itself says when it meets a wall that needs no limit.

@@ -265,6 +265,7 @@ impl Walled {
         let in_words = limit_in_words(ended.outcome, limits);
         let error = ended
             .error
+            .map(crate::hint::with_reason)
             .or_else(|| crate::hint::error_of(ended.outcome, ended.exit_code, ended.signal, in_words));
         Execution {
             provenance: Provenance::of(&ended.id, self.bare.tier),

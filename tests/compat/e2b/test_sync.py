@@ -314,6 +314,8 @@ def test_hints_name_what_these_clients_have(sandbox):
     refused = sandbox.run_code("import urllib.request; urllib.request.urlopen('http://example.com')")
     assert "files.write" in refused.error.traceback
     assert "`inputs`" not in refused.error.traceback
+    requested = sandbox.run_code("import requests; requests.get('https://example.com')").error
+    assert requested.name == "ConnectionError" and requested.value.endswith(" (no network in this sandbox)")
 
 
 def test_what_cannot_be_had_is_said(sandbox):

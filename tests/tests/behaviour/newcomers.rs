@@ -294,6 +294,29 @@ fn who_looks_for_the_network_is_told_that_there_is_none() -> Result<()> {
     Ok(())
 }
 
+/// For clients that show the value of an error and no hint. What the code catches is as it was.
+#[test]
+fn an_error_for_want_of_a_network_says_so_in_its_value() -> Result<()> {
+    let caught = "import requests\ntry: requests.get('https://example.org')\nexcept Exception as e: print(e)";
+    for (lang, code) in [
+        ("python", "import requests; requests.get('https://example.org')"),
+        ("python", "import requests; requests.get('http://192.0.2.1')"),
+        ("javascript", "await fetch('https://example.org')"),
+    ] {
+        let answer = run_json(&["--template", "python-data", "--lang", lang, "-c", code])?;
+        let value = answer.error.as_ref().map_or("", |error| error.value.as_str());
+        assert!(value.ends_with(" (no network in this sandbox)"), "{code}: {answer:?}");
+    }
+    let answer = run_json(&["--template", "python-data", "-c", caught])?;
+    assert_eq!(answer.error, None, "{answer:?}");
+    assert!(!answer.stdout.contains("no network"), "{answer:?}");
+    let own = "class Answer(Exception): pass\nraise Answer('Network is unreachable')";
+    let answer = run_json(&["--template", "python-min", "-c", own])?;
+    let value = answer.error.as_ref().map(|error| error.value.as_str());
+    assert_eq!(value, Some("Network is unreachable"), "{answer:?}");
+    Ok(())
+}
+
 #[test]
 fn pip_tells_what_is_there_and_what_cannot_come() -> Result<()> {
     for code in [
