@@ -1,6 +1,7 @@
 //! A command with somebody at the keyboard: its standard input and standard error are a terminal.
 
 use anyhow::Result;
+use rustix::process::Pid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -16,7 +17,38 @@ pub struct Typed {
 }
 
 /// Runs it. `types` is typed when it asks; with `ahead`, that is typed before anything else.
-pub fn typed_ahead(mut command: Command, ahead: &str, types: &str) -> Result<Typed> {
+pub fn typed_ahead(command: Command, ahead: &str, types: &str) -> Result<Typed> {
+    let types = types.to_owned();
+    at_terminal(command, ahead, move |shown, master, _| {
+        let asks = shown.ends_with(b"[y/N] ");
+        if asks {
+            master.write_all(types.as_bytes()).ok();
+        }
+        asks
+    })
+}
+
+pub fn typed(command: Command, types: &str) -> Result<Typed> {
+    typed_ahead(command, "", types)
+}
+
+/// Runs it and interrupts it as soon as these words stand on the terminal.
+pub fn interrupted_at(command: Command, words: &'static str) -> Result<Typed> {
+    at_terminal(command, "", move |shown, _, pid| {
+        let is_there = String::from_utf8_lossy(shown).contains(words);
+        if is_there {
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).ok();
+        }
+        is_there
+    })
+}
+
+/// `react` gets all that stands on the terminal whenever there is more, until it has done its part.
+fn at_terminal(
+    mut command: Command,
+    ahead: &str,
+    mut react: impl FnMut(&[u8], &mut File, Pid) -> bool + Send + 'static,
+) -> Result<Typed> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -27,8 +59,8 @@ pub fn typed_ahead(mut command: Command, ahead: &str, types: &str) -> Result<Typ
     master.write_all(ahead.as_bytes())?;
     let child = command.spawn()?;
     drop(command);
-    let types = types.to_owned();
-    let reading = std::thread::spawn(move || read_and_answer(master, &types));
+    let pid = Pid::from_child(&child);
+    let reading = std::thread::spawn(move || read_all(master, |shown, master| react(shown, master, pid)));
     let output = child.wait_with_output()?;
     Ok(Typed {
         code: output.status.code(),
@@ -37,19 +69,12 @@ pub fn typed_ahead(mut command: Command, ahead: &str, types: &str) -> Result<Typ
     })
 }
 
-pub fn typed(command: Command, types: &str) -> Result<Typed> {
-    typed_ahead(command, "", types)
-}
-
-fn read_and_answer(mut master: File, types: &str) -> String {
-    let (mut shown, mut piece, mut asked) = (Vec::new(), [0; 4096], false);
+fn read_all(mut master: File, mut react: impl FnMut(&[u8], &mut File) -> bool) -> String {
+    let (mut shown, mut piece, mut is_done) = (Vec::new(), [0; 4096], false);
     // The other side is gone at its end: an error on Linux.
     while let Ok(count @ 1..) = master.read(&mut piece) {
         shown.extend_from_slice(&piece[..count]);
-        if !asked && shown.ends_with(b"[y/N] ") {
-            asked = true;
-            master.write_all(types.as_bytes()).ok();
-        }
+        is_done = is_done || react(&shown, &mut master);
     }
     String::from_utf8_lossy(&shown).replace("\r\n", "\n")
 }

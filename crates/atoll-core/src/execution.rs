@@ -152,6 +152,18 @@ pub struct Usage {
     pub net_out_bytes: u64,
 }
 
+/// What a running execution has used so far, and how far it may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveUsage {
+    pub elapsed_ms: u64,
+    /// The value of `elapsed_ms` at which it times out.
+    pub deadline_ms: u64,
+    pub cpu_ms: u64,
+    pub cpu_limit_ms: u64,
+    pub peak_memory_bytes: u64,
+    pub memory_limit_bytes: u64,
+}
+
 /// Facts read back from the kernel about the walls that were up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {

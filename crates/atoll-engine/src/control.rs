@@ -59,6 +59,11 @@ impl Control {
         self.time.send_modify(|time| time.added = time.added.saturating_add(by));
     }
 
+    /// Whether its clock stands still.
+    pub(crate) fn is_held(&self) -> bool {
+        self.time.borrow().held.is_some()
+    }
+
     /// Stops its clock, for as long as its sandbox is paused.
     pub(crate) fn hold(&self) {
         self.time

@@ -7,7 +7,7 @@ use crate::guarded::{Arrived, Care, Guarded};
 use crate::results::{Results, Taken};
 use crate::share::Room;
 use crate::stat::{ProcessStat, of_process};
-use atoll_core::execution::{CodeError, RichResult, Truncated, Usage};
+use atoll_core::execution::{CodeError, LiveUsage, RichResult, Truncated, Usage};
 use atoll_core::quantity::show_millis;
 use atoll_core::wire::agent::Ask;
 use atoll_core::wire::kernel::{FromKernel, ToKernel};
@@ -24,6 +24,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 const MOST_TURNS: u32 = 20_000;
 /// How often the used processor time is looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// How often the caller is told what the code uses.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// Less free scratch than this is none: a program fails before it has used the last page.
 const NO_ROOM_BYTES: u64 = 64 << 10;
 
@@ -39,6 +41,8 @@ pub enum Output<'a> {
     Cleared,
     /// Before it begins: it waits for the answer to this question of its policy.
     Held(&'a str),
+    /// Once a second while it runs.
+    Usage(LiveUsage),
 }
 
 pub type Sink<'a> = &'a mut (dyn FnMut(Output<'_>) + Send);
@@ -117,6 +121,8 @@ struct Run<'a, 'b> {
     error: Option<CodeError>,
     stop: Stop,
     started: Instant,
+    /// When the caller was told last what the code uses.
+    told_at: Instant,
     cpu_before: u64,
     oom_before: u64,
     refused_before: u64,
@@ -190,6 +196,7 @@ impl<'a, 'b> Run<'a, 'b> {
             error: None,
             stop: Stop::No,
             started: Instant::now(),
+            told_at: Instant::now(),
             cpu_before,
             oom_before,
             refused_before,
@@ -218,7 +225,12 @@ impl<'a, 'b> Run<'a, 'b> {
                 () = control.extended() => {}
                 () = sleep_until(kill_at), if matches!(self.stop, Stop::Asked { .. }) => self.kill().await?,
                 () = sleep_until(again_at), if self.can_be_reminded() => self.ask_again().await?,
-                _ = tick.tick(), if matches!(self.stop, Stop::No) => self.look_at_usage().await?,
+                _ = tick.tick(), if matches!(self.stop, Stop::No) => {
+                    self.look_at_usage().await?;
+                    if !control.is_held() && self.told_at.elapsed() >= TOLD_EVERY {
+                        self.tell_usage(deadline);
+                    }
+                }
                 Some(arrived) = self.guarded.next(), if self.guarded.is_busy() => self.take_result(arrived),
                 happened = self.context.next(), if !self.guarded.is_busy() => {
                     if let Some(finish) = self.take(happened) {
@@ -246,6 +258,20 @@ impl<'a, 'b> Run<'a, 'b> {
             self.ask_to_stop(Outcome::CpuLimit).await?;
         }
         Ok(())
+    }
+
+    fn tell_usage(&mut self, deadline: Instant) {
+        self.told_at = Instant::now();
+        let used = self.usage();
+        let allowed = deadline.saturating_duration_since(self.started);
+        (self.sink)(Output::Usage(LiveUsage {
+            elapsed_ms: used.wall_ms,
+            deadline_ms: u64::try_from(allowed.as_millis()).unwrap_or(u64::MAX),
+            cpu_ms: used.cpu_ms,
+            cpu_limit_ms: self.limits.cpu_time.get(),
+            peak_memory_bytes: used.peak_memory_bytes,
+            memory_limit_bytes: self.limits.memory.get(),
+        }));
     }
 
     async fn ask_to_stop(&mut self, why: Outcome) -> Result<(), TierError> {

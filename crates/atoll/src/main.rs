@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod output;
 mod printer;
+mod status_line;
 
 use args::{Cli, Command};
 use atoll_core::outcome::ExitStatus;

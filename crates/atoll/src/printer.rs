@@ -2,6 +2,8 @@
 //!
 //! The queue has no bound of its own. What comes from code is bounded already, by the limits of its output.
 
+use crate::status_line::{self, StatusLine};
+use atoll_core::execution::LiveUsage;
 use atoll_guard::terminal::{How, Terminal};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::BorrowedFd;
@@ -27,6 +29,8 @@ struct Piece {
 #[derive(Debug)]
 enum Work {
     Write(Piece),
+    /// On a terminal, until something else is written.
+    Status(String),
     /// All that was before is written.
     Tell(oneshot::Sender<()>),
 }
@@ -57,6 +61,13 @@ impl Printer {
     /// Words of ours.
     pub(crate) fn print(&self, stream: Stream, bytes: Vec<u8>) {
         self.send(stream, bytes, false);
+    }
+
+    /// What a running execution uses, as one line that goes away again. Only a terminal shows it.
+    pub(crate) fn status(&self, usage: &LiveUsage) {
+        if let Some(text) = status_line::of_usage(usage) {
+            self.queue.send(Work::Status(text)).ok();
+        }
     }
 
     fn send(&self, stream: Stream, bytes: Vec<u8>, is_foreign: bool) {
@@ -103,14 +114,26 @@ impl Stream {
 fn write_all(work: &mpsc::Receiver<Work>, strip: bool) -> Option<Errno> {
     let mut stdout = Out::new(Stream::Stdout, strip);
     let mut stderr = Out::new(Stream::Stderr, strip);
+    let mut status = StatusLine::default();
     for one in work {
         match one {
-            Work::Write(piece) if piece.stream == Stream::Stdout => stdout.take(piece),
-            Work::Write(piece) => stderr.take(piece),
-            // Who asked may have gone.
-            Work::Tell(tell) => drop(tell.send(())),
+            Work::Status(text) => stderr.write(&status.show(&text)),
+            Work::Write(piece) => {
+                stderr.write(status.erase());
+                let out = match piece.stream {
+                    Stream::Stdout => &mut stdout,
+                    Stream::Stderr => &mut stderr,
+                };
+                out.take(piece, &mut status);
+            }
+            Work::Tell(tell) => {
+                stderr.write(status.erase());
+                // Who asked may have gone.
+                drop(tell.send(()));
+            }
         }
     }
+    stderr.write(status.erase());
     stdout.end();
     stderr.end();
     stdout.state.err().filter(|errno| *errno != Errno::PIPE)
@@ -121,12 +144,14 @@ struct Out {
     stream: Stream,
     /// `None`: as it is.
     terminal: Option<Terminal>,
+    is_terminal: bool,
     state: Result<(), Errno>,
 }
 
 impl Out {
     fn new(stream: Stream, strip: bool) -> Self {
-        let how = match (strip, stream.is_terminal()) {
+        let is_terminal = stream.is_terminal();
+        let how = match (strip, is_terminal) {
             (true, _) => Some(How::Strip),
             (false, true) => Some(How::Show),
             (false, false) => None,
@@ -134,11 +159,15 @@ impl Out {
         Self {
             stream,
             terminal: how.map(Terminal::new),
+            is_terminal,
             state: Ok(()),
         }
     }
 
-    fn take(&mut self, piece: Piece) {
+    fn take(&mut self, piece: Piece, status: &mut StatusLine) {
+        if self.is_terminal {
+            status.note_output(&piece.bytes);
+        }
         match &mut self.terminal {
             Some(terminal) if piece.is_foreign => {
                 let text = terminal.pass(&piece.bytes);

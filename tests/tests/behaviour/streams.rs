@@ -1,9 +1,10 @@
 //! The order of stdout and stderr as the caller hears them while the code runs.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use atoll_core::{Language, Outcome};
 use atoll_engine::Output;
-use atoll_tests::{Place, execute};
+use atoll_tests::terminal::interrupted_at;
+use atoll_tests::{Place, atoll, execute};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -59,4 +60,17 @@ async fn both_streams_come_in_the_order_of_writing() -> Result<()> {
     assert_eq!(heard(&mut place, Language::Python, python).await?, expected);
     assert_eq!(heard(&mut place, Language::Javascript, javascript).await?, expected);
     place.end().await
+}
+
+#[test]
+fn a_long_run_has_a_status_line_on_a_terminal_that_goes_away() -> Result<()> {
+    let code = "import signal\nprint('begun', flush=True)\nsignal.pause()";
+    let mut command = atoll();
+    command.args(["run", "--template", "python-min", "-c", code]);
+    let ran = interrupted_at(command, " MiB of ")?;
+    assert_eq!(ran.stdout, "begun\n", "{ran:?}");
+    assert!(ran.shown.contains("\r\u{1b}[Krunning "), "{ran:?}");
+    let (_, rest) = ran.shown.rsplit_once(" MiB of ").context("no status line")?;
+    assert!(rest.starts_with("512 MiB\r\u{1b}[K"), "{ran:?}");
+    Ok(())
 }

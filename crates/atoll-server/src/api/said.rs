@@ -93,6 +93,8 @@ impl<O> Said<O> {
             Output::Updated(index, result) => self.updated(index, result.clone()),
             Output::Cleared => self.add(Waiting::clear),
             Output::Held(id) => self.add(|waiting| waiting.items.push_back(Item::Held(id.to_owned()))),
+            // Only the native dialect has an event for it.
+            Output::Usage(_) => {}
         }
     }
 
@@ -126,6 +128,20 @@ impl<O> Said<O> {
                 waiting.add_text(kind, rest);
             }
             waiting.items.push_back(Item::Own(own));
+        });
+    }
+
+    /// The same in place of an older word that nobody has heard yet. Letters that are not whole wait for their rest.
+    pub(crate) fn say_newest(&self, own: O, is_older: impl Fn(&O) -> bool) {
+        self.add(|waiting| {
+            let older = waiting.items.iter_mut().rev().find_map(|item| match item {
+                Item::Own(one) if is_older(one) => Some(one),
+                _ => None,
+            });
+            match older {
+                Some(one) => *one = own,
+                None => waiting.items.push_back(Item::Own(own)),
+            }
         });
     }
 
@@ -297,6 +313,21 @@ mod tests {
         assert_eq!(all(&said).await, wanted);
         said.updated(0, shown("4"));
         assert_eq!(all(&said).await, [Item::Updated(0, shown("4"))]);
+    }
+
+    #[tokio::test]
+    async fn a_newer_word_takes_the_place_of_a_waiting_one_and_letters_stay_whole() {
+        let said = Said::default();
+        let euro = "€".as_bytes();
+        said.text(Kind::Stdout, &euro[..1]);
+        for word in ['1', '2', '3'] {
+            said.say_newest(word, char::is_ascii_digit);
+        }
+        said.text(Kind::Stdout, &euro[1..]);
+        let wanted = [Item::Own('3'), Item::Text(Kind::Stdout, euro.to_vec())];
+        assert_eq!(all(&said).await, wanted);
+        said.say_newest('4', char::is_ascii_digit);
+        assert_eq!(all(&said).await, [Item::Own('4')]);
     }
 
     #[tokio::test]

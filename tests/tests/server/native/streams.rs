@@ -75,6 +75,23 @@ fn a_run_that_is_moved_tells_nothing_of_its_first_tier() {
 }
 
 #[test]
+fn a_long_run_tells_what_it_uses() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let body = json!({"code": "import signal\nsignal.pause()", "limits": {"wall_ms": 20_000}}).to_string();
+    let mut events = Events::open(&server, "POST", "/v1/run", "", Some(&body)).unwrap();
+    let seen = events.until("usage").unwrap();
+    assert_eq!(seen[0].name, "started", "{seen:?}");
+    let usage = &seen[seen.len() - 1].data;
+    let number = |name: &str| usage[name].as_u64().unwrap_or_default();
+    assert_eq!(number("deadline_ms"), 20_000, "{usage}");
+    assert!((1000..20_000).contains(&number("elapsed_ms")), "{usage}");
+    let memory = number("peak_memory_bytes");
+    assert!(memory > 0 && memory < number("memory_limit_bytes"), "{usage}");
+    assert!(usage["cpu_ms"].is_u64() && number("cpu_limit_ms") > 0, "{usage}");
+}
+
+#[test]
 fn a_client_that_goes_away_ends_its_run() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();

@@ -11,7 +11,7 @@ use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::limits::Slot;
 use crate::spool::Folder;
-use atoll_core::execution::Execution;
+use atoll_core::execution::{Execution, LiveUsage};
 use atoll_core::{EndReason, ExecutionId, Limits};
 use atoll_engine::policy::Policy;
 use atoll_engine::session::Session;
@@ -66,6 +66,7 @@ pub(super) struct Finished {
 #[derive(Debug)]
 pub(super) enum Own {
     Started(Value),
+    Usage(LiveUsage),
     /// The last one.
     Finished(Box<Finished>),
 }
@@ -197,6 +198,7 @@ impl Job {
         let mut sink = |output: Output<'_>| match output {
             Output::Held(_) => said.hear(output),
             _ if trial.is_some() => {}
+            Output::Usage(usage) => said.say_newest(Own::Usage(usage), |own| matches!(own, Own::Usage(_))),
             output => said.hear(output),
         };
         Ok(self

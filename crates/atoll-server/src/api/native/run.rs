@@ -32,9 +32,9 @@ pub(crate) struct RunQuery {
 /// Run code once in a new sandbox
 ///
 /// The response has the format of `atoll run --json`. With `Accept: text/event-stream` it is a stream of events: `started`,
-/// `held` (waiting for approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file` (chunks of output
-/// files), then `end` with the complete response, or `error`. If the client disconnects, the code is interrupted and the
-/// sandbox ends. Errors in the code are reported as an outcome, with status 200.
+/// `held` (waiting for approval), `usage` (once a second), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`,
+/// `file` (chunks of output files), then `end` with the complete response, or `error`. If the client disconnects, the code
+/// is interrupted and the sandbox ends. Errors in the code are reported as an outcome, with status 200.
 #[utoipa::path(
     post, path = "/v1/run", tag = "run", security(("key" = [])), params(RunQuery),
     request_body(content((RunRequest = "application/json"), (super::RunForm = "multipart/form-data"))),

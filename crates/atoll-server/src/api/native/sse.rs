@@ -53,8 +53,8 @@ pub(super) fn event(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes
     format!("{id}event: {name}\ndata: {data}\n\n").into()
 }
 
-/// An execution as events: `started`, `held` (it waits for an approval), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`, `file`,
-/// then `end` or `error`.
+/// An execution as events: `started`, `held` (it waits for an approval), `usage` (once a second), `stdout`, `stderr`, `result`,
+/// `updated`, `cleared`, `outcome`, `file`, then `end` or `error`.
 pub(super) fn of_execution(said: Arc<Said<Own>>, reins: Reins) -> Response {
     let telling = Telling {
         said,
@@ -96,6 +96,7 @@ impl Telling {
     fn tell(&mut self, item: Item<Own>) -> Bytes {
         match item {
             Item::Own(Own::Started(value)) => event("started", None, &value),
+            Item::Own(Own::Usage(usage)) => event("usage", None, &usage),
             Item::Text(kind, bytes) => event(kind.as_str(), None, &text_value(&bytes)),
             Item::Result(result) => event("result", None, &result),
             Item::Updated(index, result) => event("updated", None, &Updated { index, result }),

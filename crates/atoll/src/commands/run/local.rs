@@ -216,6 +216,7 @@ async fn in_sandbox(
     let mut sink = |output: Output<'_>| match output {
         Output::Stdout(bytes) if shows => printer.pass(Stream::Stdout, bytes),
         Output::Stderr(bytes) if shows => printer.pass(Stream::Stderr, bytes),
+        Output::Usage(usage) => printer.status(&usage),
         Output::Stdout(_)
         | Output::Stderr(_)
         | Output::Result(_)

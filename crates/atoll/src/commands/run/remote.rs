@@ -8,7 +8,7 @@ use crate::commands::dry_report::report;
 use crate::output::{Failure, note, visible};
 use crate::printer::{Printer, Stream};
 use atoll_core::dry_run::DryRun;
-use atoll_core::execution::Execution;
+use atoll_core::execution::{Execution, LiveUsage};
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::policy::{Policy, SHIPPED};
 use atoll_engine::{ELSEWHERE, Input, OutDir, SavedFiles, Target, safe_path};
@@ -178,6 +178,12 @@ impl Run<'_> {
             }
             "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
             "stderr" if !self.json => self.printer.pass(Stream::Stderr, &bytes(&event.read()?)),
+            // Advice only: a server of another version may tell something else.
+            "usage" => {
+                if let Ok(usage) = event.read::<LiveUsage>() {
+                    self.printer.status(&usage);
+                }
+            }
             "file" => self.saving.take(&event.read()?),
             "end" => return event.read().map(Some),
             "error" => {
