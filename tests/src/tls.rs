@@ -12,27 +12,26 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 /// An authority of the tests' own, as PEM, and a certificate by it for this name.
-pub fn certificate(name: &str) -> (String, Arc<ServerConfig>) {
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
+pub fn certificate(name: &str) -> Result<(String, Arc<ServerConfig>)> {
+    let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let named = format!("authority for {name}");
     params.distinguished_name.push(DnType::CommonName, named);
-    let key = KeyPair::generate().unwrap();
-    let authority = params.self_signed(&key).unwrap().pem();
+    let key = KeyPair::generate()?;
+    let authority = params.self_signed(&key)?.pem();
     let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-    let signed = params.signed_by(&key, &issuer).unwrap();
+    let key = KeyPair::generate()?;
+    let params = CertificateParams::new(vec![name.to_owned()])?;
+    let signed = params.signed_by(&key, &issuer)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
+        .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(
             vec![signed.der().clone()],
             PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
         );
-    (authority, Arc::new(config.unwrap()))
+    Ok((authority, Arc::new(config?)))
 }
 
 /// Speaks https and passes on what it hears to a server that speaks http. It ends when it is dropped.

@@ -129,7 +129,7 @@ fn write_all(work: &mpsc::Receiver<Work>, strip: bool) -> Option<Errno> {
             Work::Tell(tell) => {
                 stderr.write(status.erase());
                 // Who asked may have gone.
-                drop(tell.send(()));
+                tell.send(()).ok();
             }
         }
     }

@@ -91,12 +91,17 @@ fn of_policy(refused: &RefusedCommand) -> ApiError {
 fn is_about_a_path(error: &InputError) -> bool {
     match error {
         InputError::Directory { .. }
+        | InputError::LargeDirectory { .. }
+        | InputError::NoFiles { .. }
         | InputError::NotAFile { .. }
         | InputError::Unreadable { .. }
         | InputError::Spool { .. } => true,
         InputError::EmptyName
         | InputError::NotPlain { .. }
         | InputError::LongName { .. }
+        | InputError::LongPath { .. }
+        | InputError::ManyDirectories { .. }
+        | InputError::FileAndDirectory { .. }
         | InputError::Twice { .. }
         | InputError::TooMany { .. } => false,
     }

@@ -232,8 +232,8 @@ fn sandboxes_are_listed_shown_and_killed() {
 #[test]
 fn an_https_server_is_reached_by_those_who_trust_its_authority() {
     let both = Both::new();
-    let (authority, config) = certificate("127.0.0.1");
-    let (stranger, _) = certificate("127.0.0.1");
+    let (authority, config) = certificate("127.0.0.1").unwrap();
+    let (stranger, _) = certificate("127.0.0.1").unwrap();
     let front = Front::start(config, both.server.api).unwrap();
     let run = |authority: &str| {
         let file = both.home.path().join("ca.pem");

@@ -243,7 +243,7 @@ fn questions_that_end_without_an_answer_are_told() {
 
 #[test]
 fn https_is_for_receivers_that_the_machine_trusts() {
-    let (authority, config) = certificate("127.0.0.1");
+    let (authority, config) = certificate("127.0.0.1").unwrap();
     let receiver = Receiver::start_tls(config);
     let world = World::with_tls(receiver.address, &authority);
     let running = world.run();
@@ -258,8 +258,8 @@ fn https_is_for_receivers_that_the_machine_trusts() {
 
 #[test]
 fn https_with_a_stranger_tells_nothing() {
-    let (authority, for_another_name) = certificate("elsewhere.test");
-    let (_, by_another_authority) = certificate("127.0.0.1");
+    let (authority, for_another_name) = certificate("elsewhere.test").unwrap();
+    let (_, by_another_authority) = certificate("127.0.0.1").unwrap();
     for (config, why) in [
         (for_another_name, "not valid for name"),
         (by_another_authority, "UnknownIssuer"),
