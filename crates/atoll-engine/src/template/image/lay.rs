@@ -83,8 +83,8 @@ fn one(
     }
 }
 
-/// Puts our pieces over whatever the image has under their names; where one is only offered, the image's stays. No link of
-/// the image is followed: one in the way goes.
+/// Puts our pieces over whatever the image has under their names; where one is only offered, the image's stays. No link
+/// of the image is followed: one in the way goes.
 pub(super) fn frame(path: &Path) -> Result<(), RootError> {
     let root = Root::open(path)?;
     let facts = Facts {

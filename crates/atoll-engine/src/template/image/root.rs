@@ -75,7 +75,7 @@ impl Root {
     pub(super) fn directory_if_free(&self, path: &Path) -> Result<(), RootError> {
         match self.parent(path)? {
             Some((parent, name)) if kind_of(&parent, name).map_err(write(path))?.is_some() => Ok(()),
-            _ => self.directory(path),
+            Some(_) | None => self.directory(path),
         }
     }
 
