@@ -136,6 +136,35 @@ fn strangers_at_a_public_port_are_one_entry_with_a_count() -> Result<()> {
 }
 
 #[test]
+fn a_used_up_audit_quota_has_its_time_in_these_words_too() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &["--audit-key-bytes-per-day=32KiB"])?;
+    let sandbox = create(&server, &server.key, json!({}))?;
+    let read = || sandbox.send(&server, "GET", "/files?path=missing", b"");
+    let mut refused = read()?;
+    for _ in 0..500 {
+        if refused.status == 429 {
+            break;
+        }
+        refused = read()?;
+    }
+    let context = |body: &str| sandbox.send(&server, "POST", "/contexts", body.as_bytes());
+    for answer in [
+        refused,
+        sandbox.run(&server, "1")?,
+        context("{}")?,
+        context(r#"{"cwd": "/tmp/d"}"#)?,
+    ] {
+        let has_time = answer.head.contains("\r\nretry-after: ");
+        assert!(
+            answer.status == 429 && has_time && answer.body.contains("audit log quota"),
+            "{answer:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn a_log_that_cannot_be_written_is_a_fault_of_the_server_in_these_words_too() -> Result<()> {
     let home = tempfile::tempdir()?;
     let server = Server::start(home.path(), &[])?;

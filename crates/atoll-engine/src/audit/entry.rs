@@ -79,8 +79,8 @@ impl<'a> Opening<'a> {
         let secrets = Secrets {
             address: self.actor.address.clone(),
             code: code.map(|code| cut(&code, MAX_CODE)),
-            paths: bounded(shortened_paths(&self.paths)),
-            command: bounded(self.command),
+            paths: bounded(self.paths, |path| shortened(path, MAX_PATH)),
+            command: bounded(self.command, |word| cut(word, MAX_TEXT)),
             error: None,
         };
         let opened = Opened {
@@ -209,7 +209,7 @@ impl Closing {
 
     pub(super) fn split(self, entry: u64) -> (Box<Closed>, Secrets) {
         let secrets = Secrets {
-            paths: bounded(shortened_paths(&self.paths)),
+            paths: bounded(self.paths, |path| shortened(path, MAX_PATH)),
             error: self.error.map(|error| shortened(&error, MAX_ERROR)),
             ..Secrets::default()
         };
@@ -252,15 +252,11 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{}… sha256:{}", cut(text, most), Digest::of(text.as_bytes()))
 }
 
-fn shortened_paths(paths: &[String]) -> Vec<String> {
-    paths.iter().map(|path| shortened(path, MAX_PATH)).collect()
-}
-
-fn bounded(texts: Vec<String>) -> Vec<String> {
+fn bounded(texts: Vec<String>, shorten: impl Fn(&str) -> String) -> Vec<String> {
     let mut left = MAX_TEXTS;
     let mut kept = Vec::new();
     for text in texts {
-        let text = cut(&text, MAX_TEXT);
+        let text = shorten(&text);
         if text.len() + 1 > left {
             break;
         }

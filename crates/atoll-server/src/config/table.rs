@@ -227,6 +227,6 @@ settings! {
     "audit.sync", Flag, "Flush each audit log entry to disk before the action starts", |s| s.audit.sync, put_flag, show;
     "audit.keep", Optional, "Age at which audit log segments are deleted [none: never]", |s| s.audit.keep, put_optional, show_option;
     "audit.keep_bytes", Optional, "Maximum total size of the audit log, at least two segments; the oldest segments are deleted first [none: unlimited]", |s| s.audit.keep_bytes, put_optional, show_option;
-    "audit.key_bytes_per_day", Optional, "Maximum size of the audit log entries that one key may cause in a day (UTC); further actions of the key are refused until the day ends [none: unlimited]", |s| s.audit.key_bytes_per_day, put_optional, show_option;
+    "audit.key_bytes_per_day", Optional, "Maximum size of the audit log entries of one key per day (UTC); then its actions are refused [none: unlimited]", |s| s.audit.key_bytes_per_day, put_optional, show_option;
     "otlp.endpoint", Optional, "Endpoint for traces, sent with OTLP over HTTP; requires a build with the `otlp` feature", |s| s.otlp_endpoint, put_url, show_option;
 }

@@ -2,13 +2,14 @@
 
 use super::E2b;
 use super::ascii::line;
+use super::connect::invalid;
 use super::lines::{Line, Own, encode, error_line};
 use super::reach::with_names;
 use super::route::Inside;
 use super::words;
 use crate::api::object::Object;
 use crate::api::said::Said;
-use crate::api::{ApiError, AppState};
+use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
 use crate::http::Lively;
@@ -50,22 +51,17 @@ struct ContextCall {
     cwd: Option<String>,
 }
 
-type Refusal = (StatusCode, String);
-
 pub(super) async fn execute(
     State(state): State<AppState>,
     caller: Caller,
     inside: Inside,
     body: Bytes,
-) -> Result<Response, Response> {
-    state
-        .sandboxes
-        .check_day(&caller)
-        .map_err(IntoResponse::into_response)?;
-    begin(&state, inside, &body).await.map_err(IntoResponse::into_response)
+) -> Result<Response, ApiError> {
+    state.sandboxes.check_day(&caller)?;
+    begin(&state, inside, &body).await
 }
 
-async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, Refusal> {
+async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response, ApiError> {
     let call: ExecuteCall = read(body)?;
     let context = choose(&call)?;
     if let Choice::Named(id) = &context
@@ -112,31 +108,28 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
     Ok((Extension(Lively), kind, body).into_response())
 }
 
-fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, Refusal> {
+fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
     let read = serde_json::from_slice::<Object<T>>(body);
     read.map(|call| call.0)
-        .map_err(|error| (StatusCode::BAD_REQUEST, format!("invalid request body: {error}")))
+        .map_err(|error| invalid(format!("invalid request body: {error}")))
 }
 
-fn choose(call: &ExecuteCall) -> Result<Choice, Refusal> {
+fn choose(call: &ExecuteCall) -> Result<Choice, ApiError> {
     match (&call.context_id, &call.language) {
-        (Some(_), Some(_)) => {
-            let message = "Only one of context_id or language can be provided";
-            Err((StatusCode::BAD_REQUEST, message.to_owned()))
-        }
+        (Some(_), Some(_)) => Err(invalid("Only one of context_id or language can be provided")),
         (Some(id), None) => ContextId::parse(id).map(Choice::Named).ok_or_else(|| no_context(id)),
         (None, Some(name)) => language(name).map(Choice::Default),
         (None, None) => Ok(Choice::Default(Language::Python)),
     }
 }
 
-fn language(name: &str) -> Result<Language, Refusal> {
+fn language(name: &str) -> Result<Language, ApiError> {
     // What this dialect's own service calls it.
     if ["tslab", "deno"].contains(&name.to_lowercase().as_str()) {
         return Ok(Language::Typescript);
     }
-    Language::read(name).map_err(|unknown| (StatusCode::BAD_REQUEST, unknown.to_string()))
+    Language::read(name).map_err(|unknown| invalid(unknown.to_string()))
 }
 
 /// These clients have no word for it; whoever makes the sandbox says it as metadata.
@@ -148,8 +141,8 @@ fn wants_raw(session: &Session) -> bool {
         .is_some_and(|value| value == "true")
 }
 
-fn no_context(id: &str) -> Refusal {
-    (StatusCode::NOT_FOUND, format!("Context {id} not found"))
+fn no_context(id: &str) -> ApiError {
+    ApiError::new(ErrorCode::NotFound, format!("Context {id} not found"))
 }
 
 /// The client's end of an execution. When the client goes, the code is interrupted.
@@ -190,7 +183,7 @@ struct Run {
 
 impl Run {
     /// `tell` hears of a refusal because of the audit log: then nothing was begun.
-    async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>, tell: oneshot::Sender<Refusal>) {
+    async fn go(self, code: String, context: Choice, env: BTreeMap<String, String>, tell: oneshot::Sender<ApiError>) {
         let request = Request {
             id: ExecutionId::from_random(crate::random_bytes()),
             context,
@@ -254,18 +247,23 @@ fn failure(error: &EngineError) -> CodeError {
     }
 }
 
-pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, Refusal> {
+pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, ApiError> {
     let call: ContextCall = read(&body)?;
     let language = language(call.language.as_deref().unwrap_or("python"))?;
     let _using = inside.session.begin_use().map_err(not_now)?;
     let sandbox = inside.sandbox().map_err(not_now)?;
     if let Some(cwd) = &call.cwd {
         let made = make_place(&sandbox, cwd).await.map_err(refuse);
-        made.map_err(|(status, why)| {
-            (
-                status,
-                format!("cannot create the working directory of the context: {why}"),
-            )
+        made.map_err(|error| match error.code() {
+            // Has its own time after which to retry.
+            ErrorCode::AuditQuota => error,
+            code => {
+                let why = error.message();
+                ApiError::new(
+                    code,
+                    format!("cannot create the working directory of the context: {why}"),
+                )
+            }
         })?;
     }
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
@@ -280,25 +278,19 @@ async fn make_place(sandbox: &Sandbox, cwd: &str) -> Result<(), EngineError> {
     }
 }
 
-fn not_now(refused: atoll_engine::session::Refused) -> Refusal {
-    (StatusCode::BAD_GATEWAY, refused.to_string())
+fn not_now(refused: atoll_engine::session::Refused) -> ApiError {
+    ApiError::new(ErrorCode::Ended, refused.to_string())
 }
 
-fn refuse(error: EngineError) -> Refusal {
+fn refuse(error: EngineError) -> ApiError {
     match error {
         EngineError::NoContext(id) => no_context(&id),
-        EngineError::Tier(TierError::Refused { message, .. }) => (StatusCode::BAD_REQUEST, message),
-        EngineError::Audit(_) => {
-            let error = ApiError::from(error);
-            (error.code().status(), error.message().to_owned())
-        }
-        EngineError::TooManyContexts(_) => (StatusCode::TOO_MANY_REQUESTS, error.to_string()),
-        EngineError::Language(_) => (StatusCode::BAD_REQUEST, error.to_string()),
-        EngineError::NoNode(_) | EngineError::NoProgram(_) => (StatusCode::NOT_IMPLEMENTED, error.to_string()),
-        _ => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the sandbox operation failed".to_owned(),
-        ),
+        EngineError::Tier(TierError::Refused { message, .. }) => invalid(message),
+        EngineError::Audit(_) => ApiError::from(error),
+        EngineError::TooManyContexts(_) => ApiError::new(ErrorCode::QuotaExceeded, error.to_string()),
+        EngineError::Language(_) => invalid(error.to_string()),
+        EngineError::NoNode(_) | EngineError::NoProgram(_) => ApiError::new(ErrorCode::NotSupported, error.to_string()),
+        _ => ApiError::new(ErrorCode::Internal, "the sandbox operation failed"),
     }
 }
 
@@ -315,7 +307,7 @@ pub(super) async fn list_contexts(inside: Inside) -> Json<Value> {
     Json(all.iter().map(told).collect())
 }
 
-pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> Result<Json<Value>, Refusal> {
+pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
     let sandbox = inside.sandbox().map_err(not_now)?;
@@ -323,7 +315,7 @@ pub(super) async fn restart_context(inside: Inside, Path(id): Path<String>) -> R
     Ok(Json(Value::Null))
 }
 
-pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Result<StatusCode, Refusal> {
+pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Result<StatusCode, ApiError> {
     let id = ContextId::parse(&id).ok_or_else(|| no_context(&id))?;
     let _using = busy(&inside)?;
     let sandbox = inside.sandbox().map_err(not_now)?;
@@ -331,6 +323,6 @@ pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Re
     Ok(StatusCode::OK)
 }
 
-fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, Refusal> {
+fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, ApiError> {
     inside.session.begin_use().map_err(not_now)
 }
