@@ -5,6 +5,7 @@
 
 mod javascript;
 mod needs;
+mod places;
 mod position;
 mod python;
 mod report;

@@ -107,6 +107,15 @@ rules! {
     FileDelete = "file.delete", Medium,
         "`{}` deletes or renames files outside the allowed directories",
         "delete or rename only files that the code created";
+    FileDeleteTree = "file.delete_tree", Medium,
+        "`{}` deletes a directory with all files in it",
+        "delete only directories that the code created";
+    FileProfile = "file.profile", Medium,
+        "`{}` writes a file that is executed when a shell or Python starts",
+        "write to /data/output, which is returned with the result";
+    EnvironmentDump = "environment.dump", Medium,
+        "`{}` reads all environment variables",
+        "read the variables that the code needs by their names";
     LoopEndless = "loop.endless", Low,
         "the loop `{}` has no exit",
         "add a `break`, a condition or an iteration limit";

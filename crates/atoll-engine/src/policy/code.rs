@@ -133,6 +133,14 @@ impl CodePolicy {
         self.write.iter().any(|dir| is_within(&place, dir))
     }
 
+    /// Whether code may delete a path with all below it: it may write there, and the path is not one of the directories
+    /// themselves.
+    pub fn allows_delete_tree(&self, path: &str) -> bool {
+        let place = plain(path.trim_end_matches("/*"));
+        let is_whole = self.write.iter().any(|dir| place == dir.trim_end_matches('/'));
+        self.allows_write(path) && !is_whole
+    }
+
     /// What both allow.
     pub fn tighten(&self, call: &Self) -> Self {
         let mut all = self.clone();
@@ -174,7 +182,10 @@ fn is_within(path: &str, dir: &str) -> bool {
 
 /// A path without `.` and `..`, from the root. No file is looked at.
 fn plain(path: &str) -> String {
-    let home = path.strip_prefix("~/").map(|rest| format!("/home/user/{rest}"));
+    let below_home = path
+        .strip_prefix('~')
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let home = below_home.map(|rest| format!("/home/user{rest}"));
     let path = home.as_deref().unwrap_or(path);
     let whole = match path.starts_with('/') {
         true => path.to_owned(),
@@ -243,6 +254,17 @@ mod tests {
             "/",
         ] {
             assert!(!policy.allows_read(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn whole_directories_are_not_deleted() {
+        let policy = CodePolicy::bare();
+        for inside in ["/tmp/x", "build", "/data/output/charts", "~/cache/*"] {
+            assert!(policy.allows_delete_tree(inside), "{inside}");
+        }
+        for whole in ["/", "/usr", "~", "~/*", ".", "/data/output/", "/tmp/*", "/tmp/x/.."] {
+            assert!(!policy.allows_delete_tree(whole), "{whole}");
         }
     }
 

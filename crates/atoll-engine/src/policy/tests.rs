@@ -42,6 +42,22 @@ fn shipped_policies_are_as_they_are_described() {
 }
 
 #[test]
+fn guarded_asks_about_reads_deletes_and_dumps() {
+    let [_, _, guarded, strict] = SHIPPED.map(|(name, _)| load(name).unwrap());
+    for rule in [
+        Rule::FileRead,
+        Rule::FileDeleteTree,
+        Rule::FileProfile,
+        Rule::EnvironmentDump,
+        Rule::DataExtension,
+    ] {
+        assert_eq!(guarded.code.verdict(rule), Verdict::Ask);
+        assert_eq!(strict.code.verdict(rule), Verdict::Deny);
+    }
+    assert_eq!(guarded.code.verdict(Rule::FileDelete), Verdict::Warn);
+}
+
+#[test]
 fn a_file_changes_what_it_inherits() {
     let (_dir, load) = written(&[
         (

@@ -103,6 +103,11 @@ fn other_languages_are_bounded_too() {
 fn reckoning_is_bounded() {
     let doubled: String = (0..40).map(|n| format!("a{} = a{n} + a{n}\n", n + 1)).collect();
     strict(&format!("a0 = 'x'\n{doubled}exec(a40)"), Language::Python);
+    let joined: String = (0..40).map(|n| format!("a{} = a{n} / a{n}\n", n + 1)).collect();
+    strict(
+        &format!("from pathlib import Path\na0 = Path('x')\n{joined}"),
+        Language::Python,
+    );
     let numbers: Vec<String> = (0..4000).map(|n| n.to_string()).collect();
     let list = format!("n = [{}]\n", numbers.join(","));
     let nested = "x = [[[chr(a) for a in n] for b in n] for c in n]\n".repeat(50);

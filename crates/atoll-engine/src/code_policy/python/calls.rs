@@ -1,5 +1,6 @@
 //! Rules about calls: what they run, import, open, write, read and ask for by name.
 
+use super::super::places;
 use super::super::rule::Rule;
 use super::value::{Const, Value};
 use super::walk::{DEEPEST_CODE, Walker};
@@ -41,12 +42,16 @@ impl Walker<'_, '_, '_> {
             "runpy.run_path" | "runpy.run_module" | "builtins.execfile" => {
                 self.add(Rule::HiddenCode, call, &format!("`{path}`"))
             }
-            "timeit.timeit" | "timeit.repeat" | "cProfile.run" | "profile.run" => self.code_of_text(call),
+            "timeit.timeit" | "timeit.repeat" | "timeit.Timer" | "cProfile.run" | "profile.run" => {
+                self.code_of_text(call)
+            }
+            "pandas.eval" => self.frame_code(call),
+            "shutil.rmtree" => self.writes(Rule::FileDeleteTree, call, 0, "path"),
             "importlib.util.spec_from_file_location" | "importlib.machinery.SourceFileLoader" => {
                 self.add(Rule::ImportHidden, call, &format!("`{path}`"));
             }
             "builtins.getattr" | "builtins.setattr" | "builtins.delattr" => self.attribute_call(call),
-            "operator.attrgetter" | "operator.methodcaller" => self.names_of_attributes(call),
+            "operator.attrgetter" | "operator.methodcaller" => self.names_of_attributes(path, call),
             "numpy.load" => {
                 let allows = call.arguments.find_keyword("allow_pickle");
                 if allows
@@ -169,9 +174,35 @@ impl Walker<'_, '_, '_> {
     }
 
     fn code_of_text(&mut self, call: &ExprCall) {
-        let code = self.argument(call, 0, "stmt").unwrap_or_default();
-        let text = code.whole_text().map(str::to_owned);
-        text.into_iter().for_each(|text| self.inner(&text, call));
+        for (at, keyword) in [(0, "stmt"), (1, "setup")] {
+            let code = self.argument(call, at, keyword).unwrap_or_default();
+            if code.built {
+                let shown = format!("`{}`", self.source(call));
+                self.add(Rule::HiddenCode, call, &shown);
+            }
+            let text = code.whole_text().map(str::to_owned);
+            text.into_iter().for_each(|text| self.inner(&text, call));
+        }
+    }
+
+    /// `pandas.eval`: the text must be known.
+    fn frame_code(&mut self, call: &ExprCall) {
+        let code = self.argument(call, 0, "expr").unwrap_or_default();
+        match code.whole_text() {
+            Some(text) => self.inner(&text.replace('@', ""), call),
+            None => {
+                let shown = format!("`{}`", self.source(call));
+                self.add(Rule::HiddenCode, call, &shown);
+            }
+        }
+    }
+
+    /// `df.query` and `df.eval`: names behind `@` are those of the code.
+    fn frame_text(&mut self, name: &str, call: &ExprCall) {
+        let code = self.argument(call, 0, "expr").unwrap_or_default();
+        if let Some(text) = code.whole_text().filter(|text| name == "eval" || text.contains('@')) {
+            self.inner(&text.replace('@', ""), call);
+        }
     }
 
     /// Code that is a text in this code.
@@ -222,16 +253,23 @@ impl Walker<'_, '_, '_> {
         }
     }
 
-    fn names_of_attributes(&mut self, call: &ExprCall) {
-        for expr in &call.arguments.args {
+    fn names_of_attributes(&mut self, path: &str, call: &ExprCall) {
+        // What follows the name of a method are the method's arguments.
+        let names = if path == "operator.methodcaller" { 1 } else { usize::MAX };
+        for expr in call.arguments.args.iter().take(names) {
             let name = self.folder.value(expr);
-            let Some(text) = name.whole_text() else { continue };
+            let Some(text) = name.whole_text() else {
+                self.add(Rule::BuiltinGetattr, call, self.source(call));
+                continue;
+            };
             if let Some(rule) = text
                 .split('.')
                 .filter_map(tables::attribute_rule)
                 .max_by_key(|rule| rule.severity())
             {
                 self.add(rule, call, text);
+            } else if text.split('.').any(tables::is_hidden_attribute) {
+                self.add(Rule::HiddenName, call, &format!("`{text}`"));
             }
         }
     }
@@ -256,6 +294,9 @@ impl Walker<'_, '_, '_> {
         } else if let Some((_, at, keyword)) = tables::WRITERS.iter().find(|(method, ..)| *method == name) {
             self.writes(Rule::FileWrite, call, *at, keyword);
         }
+        if ["query", "eval"].contains(&name) {
+            self.frame_text(name, call);
+        }
         if ["format", "format_map"].contains(&name)
             && let Some(text) = owner.whole_text()
             && text.contains('{')
@@ -273,15 +314,30 @@ impl Walker<'_, '_, '_> {
 
     pub(super) fn place(&mut self, rule: Rule, call: &ExprCall, place: &Value) {
         let Some((path, whole)) = place.beginning() else { return };
+        if rule == Rule::FileWrite && whole {
+            self.writes_module(path, call);
+        }
         if ADDRESSES.iter().any(|scheme| path.starts_with(scheme)) {
             let path = path.to_owned();
             self.add(Rule::NetworkUse, call, &path);
+        } else if rule == Rule::FileWrite && places::is_startup(path) {
+            let shown = format!("{}({path})", self.source(&*call.func));
+            self.add(Rule::FileProfile, call, &shown);
         } else if (whole || path.starts_with('/') || path.starts_with('.'))
             && !path.is_empty()
-            && !self.report.policy.allows_write(path)
+            && !self.allows_change(rule, path, whole)
         {
             let shown = format!("{}({path})", self.source(&*call.func));
             self.add(rule, call, &shown);
+        }
+    }
+
+    /// A path of which only the beginning is known lies below it.
+    fn allows_change(&self, rule: Rule, path: &str, whole: bool) -> bool {
+        if rule == Rule::FileDeleteTree && whole {
+            self.report.policy.allows_delete_tree(path)
+        } else {
+            self.report.policy.allows_write(path)
         }
     }
 

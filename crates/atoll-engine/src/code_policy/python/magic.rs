@@ -1,5 +1,6 @@
 //! Lines and cells that IPython takes for itself: shell commands, magics, calls without parentheses.
 
+use super::super::places;
 use super::super::report::Report;
 use super::super::rule::Rule;
 use super::walk::Walker;
@@ -76,9 +77,22 @@ pub(super) fn cell(report: &mut Report<'_>, name: &str, rest: &str, body: &str, 
             let path = rest
                 .split_whitespace()
                 .rfind(|word| !word.starts_with('-'))
-                .unwrap_or_default();
-            if !report.policy.allows_write(path.trim_matches(['\'', '"'])) {
-                report.add(Rule::FileWrite, 0, &format!("%%{name} {path}"));
+                .unwrap_or_default()
+                .trim_matches(['\'', '"']);
+            let shown = format!("%%{name} {path}");
+            if places::is_startup(path) {
+                report.add(Rule::FileProfile, 0, &shown);
+            } else if !report.policy.allows_write(path) {
+                report.add(Rule::FileWrite, 0, &shown);
+            }
+            if let Some(module) = places::module_of(path)
+                && places::replaces_listed(report.policy, module)
+            {
+                report.add(
+                    Rule::HiddenCode,
+                    0,
+                    &format!("`{module}` is written as a file and imported"),
+                );
             }
         }
         "pypy3" => report.add(Rule::ProcessShell, 0, "%%pypy3"),

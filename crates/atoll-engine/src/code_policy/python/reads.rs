@@ -33,6 +33,9 @@ impl Walker<'_, '_, '_> {
             let place = self.folder.value(&keyword.value);
             self.place(Rule::FileWrite, call, &place);
         }
+        call.arguments.args.iter().for_each(|expr| self.environment(expr));
+        let spread = call.arguments.keywords.iter().filter(|keyword| keyword.arg.is_none());
+        spread.for_each(|keyword| self.environment(&keyword.value));
         if tables::SQL_FUNCTIONS.contains(&name) {
             self.sql(call);
         }
@@ -41,6 +44,14 @@ impl Walker<'_, '_, '_> {
         }
         if let Some(place) = self.source_of(name, function, call) {
             self.reads(&place, call);
+        }
+    }
+
+    /// `os.environ` as a whole, where it is passed on or shown.
+    pub(super) fn environment(&mut self, expr: &Expr) {
+        let is_name = matches!(expr, Expr::Name(_) | Expr::Attribute(_));
+        if is_name && self.folder.value(expr).is("os.environ") {
+            self.add(Rule::EnvironmentDump, expr, "os.environ");
         }
     }
 
@@ -61,7 +72,7 @@ impl Walker<'_, '_, '_> {
         let mode = mode.or((name == "open").then_some(1));
         let reads = match mode {
             Some(mode) => !self.is_for_writing(call, mode),
-            None => tables::READERS.iter().any(|word| name.starts_with(word)),
+            None => name != "loads" && tables::READERS.iter().any(|word| name.starts_with(word)),
         };
         if !reads {
             return None;

@@ -3,7 +3,10 @@
 //! A name that ends in a dot stands for all below it. What is not listed has no rule.
 
 use super::super::rule::Rule;
-use Rule::{DataUnpickle, HiddenCode, NetworkUse, ObjectClimb, PackageInstall, ProcessControl, ProcessShell};
+use Rule::{
+    DataUnpickle, EnvironmentDump, HiddenCode, ImportHidden, NetworkUse, ObjectClimb, PackageInstall, ProcessControl,
+    ProcessShell,
+};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -242,6 +245,21 @@ pub(super) const NAMES: &[(&str, Rule)] = &[
     ("os.ptsname", ProcessControl),
     ("timeit.main", ObjectClimb),
     ("string.Formatter", ObjectClimb),
+    ("os.environ.items", EnvironmentDump),
+    ("os.environ.values", EnvironmentDump),
+    ("os.environ.copy", EnvironmentDump),
+    ("os.environb", EnvironmentDump),
+    ("posix.environ", EnvironmentDump),
+    ("typing.get_type_hints", HiddenCode),
+    ("typing.ForwardRef", HiddenCode),
+    ("typing_extensions.get_type_hints", HiddenCode),
+    ("inspect.get_annotations", HiddenCode),
+    ("annotationlib.", HiddenCode),
+    ("numpy.testing.runstring", HiddenCode),
+    ("numpy.testing.rundocs", HiddenCode),
+    ("numpy.testing._private.utils.runstring", HiddenCode),
+    ("numpy.f2py.", ProcessShell),
+    ("pandas.compat._optional.", ImportHidden),
     ("logging.config.", HiddenCode),
     ("logging.handlers.SocketHandler", NetworkUse),
     ("logging.handlers.DatagramHandler", NetworkUse),
@@ -633,7 +651,6 @@ pub(super) const DELETING_FUNCTIONS: &[(&str, usize, &str)] = &[
     ("os.rename", 0, "src"),
     ("os.renames", 0, "old"),
     ("os.replace", 0, "src"),
-    ("shutil.rmtree", 0, "path"),
     ("shutil.move", 0, "src"),
 ];
 
@@ -671,6 +688,14 @@ pub(super) fn attribute_rule(name: &str) -> Option<Rule> {
         _ => None,
     }
 }
+
+/// An attribute that nobody asks for by a text or a pattern without a reason.
+pub(super) fn is_hidden_attribute(name: &str) -> bool {
+    is_reached(name) || is_risky_text(name)
+}
+
+/// Functions that read attributes by name. Passed as values, they are called with names that no rule sees.
+pub(super) const ATTRIBUTE_READERS: &[&str] = &["builtins.getattr", "operator.attrgetter", "operator.methodcaller"];
 
 /// An attribute that climbs, in a text that is filled by `format`.
 pub(super) fn climbing_word(text: &str) -> Option<&'static str> {

@@ -85,6 +85,7 @@ fn join_paths(left: &Value, right: &Value) -> Value {
         (None, _) => None,
     };
     let mut value = Value::path("pathlib.Path()".to_owned());
+    let joined = joined.filter(|(text, _)| text.len() <= MOST_TEXT);
     value.constant = joined.map(|(text, whole)| Const::Text { text, whole });
     value
 }
@@ -282,13 +283,18 @@ pub(super) fn method(owner: &Value, name: &str, arguments: &[Value]) -> Option<C
     let argument = |at: usize| arguments.get(at).and_then(Value::whole_text);
     let text_of = |text: String| (text.len() <= MOST_TEXT).then_some(Const::Text { text, whole: true });
     match (&owner.constant, name) {
-        (
-            Some(Const::Text { text, .. }),
-            "joinpath" | "with_suffix" | "with_name" | "resolve" | "expanduser" | "absolute",
-        ) => Some(Const::Text {
-            text: text.clone(),
-            whole: false,
-        }),
+        (Some(Const::Text { .. }), "joinpath") => {
+            let joined = arguments
+                .iter()
+                .fold(owner.clone(), |place, more| join_paths(&place, more));
+            joined.constant
+        }
+        (Some(Const::Text { text, .. }), "with_suffix" | "with_name" | "resolve" | "expanduser" | "absolute") => {
+            Some(Const::Text {
+                text: text.clone(),
+                whole: false,
+            })
+        }
         (Some(Const::Text { text, whole: true }), _) => match name {
             "join" => match &arguments.first()?.constant {
                 Some(list) => join(text, &list.items()?).and_then(text_of),

@@ -1,5 +1,6 @@
 //! The second pass: every statement and expression, once, against the rules.
 
+use super::super::places;
 use super::super::report::Report;
 use super::super::rule::Rule;
 use super::fold::Folder;
@@ -8,6 +9,7 @@ use super::{loops, magic, tables, texts};
 use ruff_python_ast::visitor::{self, Visitor, walk_expr, walk_stmt};
 use ruff_python_ast::{Alias, Decorator, Expr, ExprContext, Operator, PatternKeyword, Stmt};
 use ruff_text_size::{Ranged, TextRange};
+use std::collections::HashSet;
 
 /// How deep code may lie in texts of code.
 pub(super) const DEEPEST_CODE: usize = 4;
@@ -30,6 +32,9 @@ pub(super) struct Walker<'w, 's, 'r> {
     passing: TextRange,
     /// What the attribute that is being looked at is an attribute of.
     owner: TextRange,
+    /// Modules that the code imports, and those that it writes as files.
+    imported: HashSet<String>,
+    written: HashSet<String>,
 }
 
 impl<'w, 's, 'r> Walker<'w, 's, 'r> {
@@ -45,6 +50,8 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
             large: TextRange::default(),
             passing: TextRange::default(),
             owner: TextRange::default(),
+            imported: HashSet::new(),
+            written: HashSet::new(),
         }
     }
 
@@ -61,6 +68,28 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
         if !self.report.policy.allows_module(self.report.language, name) {
             self.add(Rule::ImportModule, node, name);
         }
+        let root = name.split('.').next().unwrap_or(name);
+        if self.written.contains(root) {
+            self.add(
+                Rule::HiddenCode,
+                node,
+                &format!("`{root}` is written as a file and imported"),
+            );
+        }
+        self.imported.insert(root.to_owned());
+    }
+
+    /// A file that the code writes, and imports, or that would be imported in place of a listed module.
+    pub(super) fn writes_module(&mut self, path: &str, node: &impl Ranged) {
+        let Some(module) = places::module_of(path) else { return };
+        if self.imported.contains(module) || places::replaces_listed(self.report.policy, module) {
+            self.add(
+                Rule::HiddenCode,
+                node,
+                &format!("`{module}` is written as a file and imported"),
+            );
+        }
+        self.written.insert(module.to_owned());
     }
 
     /// A module of which only parts are listed passes if the code uses one of them; each use is looked at.
@@ -150,6 +179,10 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
             {
                 self.add(rule, expr, path);
             }
+            let is_called = self.callee == Some(expr.range());
+            if tables::ATTRIBUTE_READERS.contains(&path.as_str()) && !is_called && self.is_new(Rule::HiddenName, expr) {
+                self.add(Rule::HiddenName, expr, &format!("`{path}` is passed as a value"));
+            }
             let name = path
                 .strip_prefix("builtins.")
                 .filter(|name| tables::FORBIDDEN_BUILTINS.contains(name));
@@ -194,6 +227,16 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
             && !(name == "__class__" && self.passing == expr.range())
         {
             self.report.add(rule, attribute.attr.start().to_usize(), name);
+        }
+        // `x._os.system` of a module that an earlier cell has imported.
+        if let Expr::Attribute(base) = &*attribute.value
+            && value.paths.is_empty()
+            && tables::is_reached(base.attr.as_str())
+        {
+            let path = format!("{}.{name}", base.attr.as_str().trim_start_matches('_'));
+            if tables::rule_of(&path).is_some() {
+                self.add(Rule::ImportReach, expr, &path);
+            }
         }
         let reached = value.paths.iter().find(|path| {
             let (base, last) = path.rsplit_once('.').unwrap_or(("", path));
@@ -297,6 +340,9 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
         if let Stmt::IpyEscapeCommand(command) = stmt {
             magic::escape(self, command.kind, &command.value, stmt.range());
         }
+        if let Stmt::Expr(shown) = stmt {
+            self.environment(&shown.value);
+        }
         walk_stmt(self, stmt);
     }
 
@@ -306,6 +352,9 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
+            Expr::Name(name) if name.id.as_str() == "__match_args__" => {
+                self.add(Rule::HiddenName, expr, "`__match_args__`");
+            }
             Expr::Name(name) if name.ctx == ExprContext::Load => {
                 if ["__builtins__", "__loader__", "__spec__"].contains(&name.id.as_str()) {
                     self.add(Rule::ObjectClimb, expr, name.id.as_str());
@@ -345,12 +394,12 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
                 self.hidden_text(expr, &value);
                 self.large(expr);
             }
-            Expr::BytesLiteral(_)
-            | Expr::NumberLiteral(_)
-            | Expr::List(_)
-            | Expr::Tuple(_)
-            | Expr::Set(_)
-            | Expr::Dict(_) => {
+            Expr::Dict(dict) => {
+                self.large(expr);
+                let spread = dict.items.iter().filter(|item| item.key.is_none());
+                spread.for_each(|item| self.environment(&item.value));
+            }
+            Expr::BytesLiteral(_) | Expr::NumberLiteral(_) | Expr::List(_) | Expr::Tuple(_) | Expr::Set(_) => {
                 self.large(expr);
             }
             Expr::IpyEscapeCommand(command) => magic::escape(self, command.kind, &command.value, expr.range()),
@@ -360,8 +409,11 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
     }
 
     fn visit_pattern_keyword(&mut self, keyword: &'a PatternKeyword) {
-        if let Some(rule) = tables::attribute_rule(keyword.attr.as_str()) {
-            self.add(rule, keyword, keyword.attr.as_str());
+        let name = keyword.attr.as_str();
+        if let Some(rule) = tables::attribute_rule(name) {
+            self.add(rule, keyword, name);
+        } else if tables::is_hidden_attribute(name) {
+            self.add(Rule::HiddenName, keyword, &format!("`{name}` is read by a pattern"));
         }
         visitor::walk_pattern_keyword(self, keyword);
     }

@@ -3,6 +3,7 @@
 mod tables;
 mod word;
 
+use super::places;
 use super::report::Report;
 use super::rule::Rule;
 use super::tree;
@@ -42,6 +43,12 @@ pub(super) fn review(source: &str, report: &mut Report<'_>) {
         functions: Vec::new(),
     };
     tree::each(&tree, |node| script.look(node));
+}
+
+/// An option of `rm` by which directories are deleted with all below them.
+fn is_recursive(word: &str) -> bool {
+    let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    word == "--recursive" || letters.is_some_and(|letters| letters.contains(['r', 'R']))
 }
 
 impl Script<'_, '_, '_> {
@@ -160,6 +167,7 @@ impl Script<'_, '_, '_> {
                 }
             }
             _ if SHELLS.contains(&name) && has("-c") => self.shell(&texts, rest, at, &shown),
+            "env" | "printenv" if rest.is_empty() => self.report.add(Rule::EnvironmentDump, at, &shown),
             _ if NETWORK.contains(&name) => self.report.add(Rule::NetworkUse, at, &shown),
             _ if PROCESS.contains(&name) => self.report.add(Rule::ProcessControl, at, &shown),
             "dd" => {
@@ -168,10 +176,26 @@ impl Script<'_, '_, '_> {
                     .for_each(|to| self.place(Rule::FileWrite, to, at, &shown));
             }
             _ if DELETERS.contains(&name) => {
+                let recursive = texts.iter().any(|word| is_recursive(word));
+                let rule = if recursive {
+                    Rule::FileDeleteTree
+                } else {
+                    Rule::FileDelete
+                };
                 texts
                     .iter()
                     .filter(|word| !word.starts_with('-'))
-                    .for_each(|path| self.place(Rule::FileDelete, path, at, &shown));
+                    .for_each(|path| self.place(rule, path, at, &shown));
+            }
+            _ if READERS.contains(&name) => {
+                let paths = texts
+                    .iter()
+                    .filter(|word| word.starts_with(['/', '~']) || word.contains("../"));
+                for path in paths {
+                    if !self.report.policy.allows_read(path) {
+                        self.report.add(Rule::FileRead, at, &shown);
+                    }
+                }
             }
             _ if WRITERS.contains(&name) => {
                 let mut paths = texts.iter().filter(|word| !word.starts_with('-') && !word.is_empty());
@@ -228,7 +252,14 @@ impl Script<'_, '_, '_> {
 
     fn place(&mut self, rule: Rule, path: &str, at: usize, shown: &str) {
         let is_device = ["/dev/null", "/dev/stdout", "/dev/stderr", "-", ""].contains(&path);
-        if !is_device && !self.report.policy.allows_write(path) {
+        let is_allowed = if rule == Rule::FileDeleteTree {
+            self.report.policy.allows_delete_tree(path)
+        } else {
+            self.report.policy.allows_write(path)
+        };
+        if rule == Rule::FileWrite && places::is_startup(path) {
+            self.report.add(Rule::FileProfile, at, shown);
+        } else if !is_device && !is_allowed {
             self.report.add(rule, at, shown);
         }
     }

@@ -76,6 +76,10 @@ pub(super) const DECODERS: [&str; 6] = ["base64", "xxd", "openssl", "rev", "tr",
 pub(super) const WRITERS: [&str; 10] = [
     "cp", "tee", "touch", "mkdir", "ln", "install", "chmod", "chown", "truncate", "mv",
 ];
+/// Programs that show the files they are given.
+pub(super) const READERS: [&str; 12] = [
+    "cat", "tac", "head", "tail", "less", "more", "nl", "strings", "xxd", "od", "hexdump", "base64",
+];
 pub(super) const DELETERS: [&str; 4] = ["rm", "rmdir", "unlink", "shred"];
 
 pub(super) fn is_listed(name: &str) -> bool {
