@@ -57,7 +57,7 @@ pub(crate) fn router_of(routes: Vec<Route>, state: AppState) -> Router {
     let most = usize::try_from(state.settings.max_body_bytes.get()).unwrap_or(usize::MAX);
     let router = router.layer(DefaultBodyLimit::max(most));
     // The last layer is the outermost.
-    let router = router.layer(from_fn_with_state(state.clone(), e2b::ports_by_host));
+    let router = router.layer(from_fn_with_state(state.clone(), e2b::dispatch_ports));
     cors(router, &state.settings)
         .layer(from_fn_with_state(state.clone(), check_origin))
         .layer(from_fn_with_state(state.clone(), check_host))

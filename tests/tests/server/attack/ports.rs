@@ -1,10 +1,96 @@
-//! Servers inside a sandbox that answer what nobody asked for, take nothing, or never end.
+//! Servers inside a sandbox: each way to them, and those that answer what nobody asked for, take nothing, or never end.
 
-use atoll_tests::e2b::{create, read_until};
+use atoll_tests::e2b::{Raw, create, read_until};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Server, connect};
 use serde_json::json;
 use std::io::Write;
+
+/// A server that answers with the path and the prefix it is asked for, and with capitals after an upgrade.
+const TELL: &str = r#"
+import http.server, threading
+class Tell(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.headers['Upgrade']:
+            self.wfile.write(b'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n')
+            self.wfile.write(self.rfile.readline().upper())
+            return
+        body = f"{self.path} {self.headers['X-Forwarded-Prefix']}".encode()
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(body)))
+        self.send_header('Set-Cookie', 'a=1; Path=/b')
+        self.end_headers()
+        self.wfile.write(body)
+threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8000), Tell).serve_forever, daemon=True).start()
+"#;
+
+/// Asks the address of the API, with these lines of a head besides.
+fn ask(server: &Server, path: &str, more: &str) -> Raw {
+    let mut connection = connect(server.api).unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{more}\r\n",
+        server.api
+    );
+    connection.write_all(head.as_bytes()).unwrap();
+    Raw::read(&mut connection).unwrap()
+}
+
+#[test]
+fn a_server_inside_is_reached_by_headers_and_by_path() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    assert_eq!(sandbox.run(&server, TELL).unwrap().status, 200);
+    let id = &sandbox.id;
+    let named = format!("E2b-Sandbox-Id: {id}\r\nE2b-Sandbox-Port: 8000\r\n");
+    let answer = ask(&server, "/a?b", &named);
+    assert_eq!((answer.status, answer.body.as_str()), (200, "/a?b None"));
+    let prefix = format!("/sandboxes/{id}/ports/8000");
+    let answer = ask(&server, &format!("{prefix}/a?b"), "");
+    assert_eq!((answer.status, answer.body), (200, format!("/a?b {prefix}")));
+    // Its cookies and its pages are apart from those of other servers at the same address.
+    let cookie = format!("set-cookie: a=1; path={prefix}/b").to_ascii_lowercase();
+    assert!(answer.head.contains(&cookie), "{}", answer.head);
+    assert!(
+        answer.head.contains("content-security-policy: sandbox "),
+        "{}",
+        answer.head
+    );
+    let closed = ask(&server, &format!("/sandboxes/{id}/ports/8001/"), "");
+    assert_eq!(closed.status, 502, "{closed:?}");
+    let mut connection = connect(server.api).unwrap();
+    let head = format!(
+        "GET {prefix}/up HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n",
+        server.api
+    );
+    connection.write_all(head.as_bytes()).unwrap();
+    let head = read_until(&mut connection, "\r\n\r\n").unwrap();
+    assert!(head.contains(" 101 "), "{head}");
+    connection.write_all(b"hello\n").unwrap();
+    read_until(&mut connection, "HELLO").unwrap();
+}
+
+#[test]
+fn a_private_sandbox_wants_its_token_by_headers_and_by_path_too() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let private = json!({"network": {"allowPublicTraffic": false}});
+    let sandbox = create(&server, &server.key, private).unwrap();
+    assert_eq!(sandbox.run(&server, TELL).unwrap().status, 200);
+    let id = &sandbox.id;
+    let named = format!("E2b-Sandbox-Id: {id}\r\nE2b-Sandbox-Port: 8000\r\n");
+    for (path, headers) in [("/", named.as_str()), (&*format!("/sandboxes/{id}/ports/8000/"), "")] {
+        // A key of the API opens no server inside.
+        let key = format!("X-API-KEY: {}\r\n", server.key);
+        for no_token in ["", "X-Access-Token: 0\r\n", &key] {
+            let refused = ask(&server, path, &format!("{headers}{no_token}"));
+            assert_eq!(refused.status, 403, "{path}: {refused:?}");
+        }
+        let token = format!("X-Access-Token: {}\r\n", sandbox.token);
+        let answer = ask(&server, path, &format!("{headers}{token}"));
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    }
+}
 
 #[test]
 fn a_server_inside_that_changes_the_protocol_unasked_is_a_broken_one() {

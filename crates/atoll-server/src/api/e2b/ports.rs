@@ -1,8 +1,8 @@
-//! Servers inside a sandbox, at `<port>-<id>.<domain>`: bytes go through the agent's connection, both ways.
+//! Servers inside a sandbox, named by host, headers or path: bytes go through the agent's connection, both ways.
 
-use super::cookies::strip_domains;
 use super::inner::{Inner, Tied};
-use super::route::{ACCESS, ENVD_PORT, INTERPRETER_PORT, TRAFFIC, lost, of_host, running};
+use super::route::{ACCESS, TRAFFIC, lost, running};
+use super::target::Target;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::{Caller, SecretKey};
 use crate::http::{Place, until};
@@ -28,28 +28,32 @@ const HOPS: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Requests whose host names a port of a sandbox go there; all others go on.
-pub(crate) async fn by_host(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let named = of_host(request.headers()).filter(|(port, _)| ![ENVD_PORT, INTERPRETER_PORT].contains(port));
-    // Who asks whether it runs does not wake it.
-    if named.is_some() || request.uri().path() != "/health" {
+/// Requests that name a port of a sandbox go there; all others go on.
+pub(crate) async fn dispatch(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let target = match Target::of(&request) {
+        Ok(target) => target,
+        Err(refused) => return super::error::render_api(&refused),
+    };
+    // A health check does not wake the sandbox.
+    if target.is_some() || request.uri().path() != "/health" {
+        let port_inside = target.as_ref().map(|target| target.name.as_str());
         state
             .e2b
-            .wake(request.headers(), request.extensions(), named.is_some())
+            .wake(request.headers(), request.extensions(), port_inside)
             .await;
     }
-    match named {
-        Some((port, name)) => {
-            let forwarded = forward(&state, port, &name, request).await;
-            forwarded.unwrap_or_else(|error| super::error::render_port(&error, &name, port))
+    match target {
+        Some(target) => {
+            let forwarded = forward(&state, &target, request).await;
+            forwarded.unwrap_or_else(|error| super::error::render_port(&error, &target.name, target.port))
         }
         None => next.run(request).await,
     }
 }
 
-async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) -> Result<Response, ApiError> {
+async fn forward(state: &AppState, target: &Target, mut request: Request) -> Result<Response, ApiError> {
     let e2b = &state.e2b;
-    let session = running(e2b, name).ok_or_else(lost)?;
+    let session = running(e2b, &target.name).ok_or_else(lost)?;
     if !e2b.may_reach(session.id(), request.headers()) {
         let message = "the sandbox does not allow public traffic; send its traffic access token";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
@@ -61,7 +65,7 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
     let (stream, visit) = session
         .by(&by)
         .map_err(|_| lost())?
-        .connect(port)
+        .connect(target.port)
         .await
         .map_err(closed)?;
     let meter = Meter::of_visit(&e2b.sandboxes, owner.clone(), visit);
@@ -83,13 +87,14 @@ async fn forward(state: &AppState, port: u16, name: &str, mut request: Request) 
         .is_some()
         .then(|| hyper::upgrade::on(&mut request));
     clean(&mut request, upgrade.is_some());
+    target.remove_prefix(&mut request);
     if let Some(host) = e2b.reach.of(carried.session.id()).host {
-        mask(&mut request, &host, port);
+        mask(&mut request, &host, target.port);
     }
     let place = request.extensions().get::<Place>().cloned();
     let request = request.map(|body| meter.request(body));
     let mut answer = sender.send_request(request).await.map_err(broken)?;
-    strip_domains(answer.headers_mut());
+    target.confine_answer(answer.headers_mut());
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
         let ours = upgrade.ok_or_else(unasked)?;
         let theirs = hyper::upgrade::on(&mut answer);

@@ -109,12 +109,15 @@ impl E2b {
     }
 
     /// Wakes the paused sandbox that a request is for, if its maker wanted that and the request may go to it. The sandbox
-    /// then lives as long again as it was made for.
-    pub(super) async fn wake(&self, headers: &HeaderMap, extensions: &Extensions, port_inside: bool) {
-        let Some(session) = self.sleeper(headers) else { return };
-        let may = match port_inside {
-            true => self.may_reach(session.id(), headers),
-            false => !self.is_revoked(session.id()) && self.shows_token(session.id(), headers),
+    /// then lives as long again as it was made for. `port_inside` is the sandbox whose server the request is for.
+    pub(super) async fn wake(&self, headers: &HeaderMap, extensions: &Extensions, port_inside: Option<&str>) {
+        let Some(session) = self.sleeper(headers, port_inside) else {
+            return;
+        };
+        let may = if port_inside.is_some() {
+            self.may_reach(session.id(), headers)
+        } else {
+            !self.is_revoked(session.id()) && self.shows_token(session.id(), headers)
         };
         if may && self.sandboxes.check_day_of(session.id()).is_ok() {
             let by = stranger(&session, extensions);
@@ -126,8 +129,11 @@ impl E2b {
         }
     }
 
-    fn sleeper(&self, headers: &HeaderMap) -> Option<Arc<Session>> {
-        let named = header_id(headers).ok()?.map(str::to_owned);
+    fn sleeper(&self, headers: &HeaderMap, port_inside: Option<&str>) -> Option<Arc<Session>> {
+        let named = match port_inside {
+            Some(name) => Some(name.to_owned()),
+            None => header_id(headers).ok()?.map(str::to_owned),
+        };
         let id = plain_id(&named.or_else(|| of_host(headers).map(|(_, id)| id))?)?;
         let session = self.sandboxes.by_id(&id)?;
         (session.state() == State::Paused && self.reach.of(&id).wakes).then_some(session)
