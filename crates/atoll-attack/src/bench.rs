@@ -79,7 +79,7 @@ pub fn patient(limits: Limits) -> Limits {
 }
 
 pub async fn sandbox_with(engine: &Engine, limits: Limits) -> Result<Sandbox, AttackError> {
-    let by = atoll_engine::audit::Actor::local();
+    let by = atoll_engine::audit::Actor::attack();
     let spec = SandboxSpec {
         limits,
         by,

@@ -4,7 +4,7 @@ mod judging;
 mod saving;
 mod spec;
 
-use crate::audit::{Actor, FileFact};
+use crate::audit::{Actor, Behind, FileFact};
 use crate::backend::{BareSandbox, Inspected};
 use crate::contexts::{Contexts, HOME, Slot};
 use crate::engine::{Engine, EngineError};
@@ -231,6 +231,11 @@ impl Walled {
 
     pub(crate) fn policy(&self) -> &Arc<Policy> {
         &self.policy
+    }
+
+    /// As the audit log tells of it.
+    pub(crate) fn behind(&self) -> Behind {
+        Behind::new(self.tier(), &self.policy.name)
     }
 
     /// What an execution's interpreter is told. Python was forked before anybody knew the sandbox's environment; the others

@@ -24,8 +24,26 @@ fn a_run_is_written_down_from_its_making_to_its_end() -> Result<()> {
     assert_eq!(word(&entries[1], "code_sha256"), digest(CODE));
     assert!(entries[1]["code"].is_null() && entries[1]["receipt"]["layers"].is_object());
     assert_eq!(entries[2]["outputs"][0]["sha256"], digest("hi"));
+    let uid = rustix::process::getuid().as_raw();
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry["uid"] == uid && entry["attack"] == false)
+    );
+    assert!(
+        entries
+            .iter()
+            .all(|entry| word(entry, "tier") == "jail" && word(entry, "policy") == "standard")
+    );
     let seen = atoll(home.path(), &["audit", "tail"])?;
     assert_eq!(seen.stdout.lines().count(), 4);
+    let told = format!("local uid={uid} ");
+    assert!(
+        seen.stdout
+            .lines()
+            .all(|line| line.contains(&told) && line.ends_with(" ok tier=jail policy=standard")),
+        "{seen:?}"
+    );
     let id = entries[1]["id"].to_string();
     assert!(
         atoll(home.path(), &["audit", "show", &id])?

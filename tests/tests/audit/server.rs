@@ -52,6 +52,9 @@ fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
             .iter()
             .all(|entry| word(entry, "address") == "127.0.0.1" && word(entry, "key").starts_with("key_"))
     );
+    assert!(entries[1..].iter().all(|entry| {
+        (word(entry, "key_name"), word(entry, "tier"), word(entry, "policy")) == ("n", "jail", "standard")
+    }));
     assert_eq!(
         (word(&entries[2], "code"), word(&entries[4], "reason")),
         ("print(7)", "killed_by_tenant")

@@ -4,7 +4,7 @@
 use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::log::AuditLog;
-use super::record::{Actor, Closed, FileFact, FindingFact, KeyFact, Opened, Secrets, Traffic};
+use super::record::{Actor, Behind, Closed, FileFact, FindingFact, KeyFact, Opened, Secrets, Traffic};
 use crate::gate::{PassedCommand, RefusedCommand};
 use atoll_core::execution::{Execution, Hint, OutputFile, Receipt, Usage};
 use atoll_core::{ExecutionId, Finding, SandboxId};
@@ -38,6 +38,7 @@ pub struct Opening<'a> {
     pub port: Option<u16>,
     pub paths: Vec<String>,
     pub command: Vec<String>,
+    pub behind: Behind,
     /// Takes secrets out of all texts of the entry, also of its end. Digests are of what they say.
     pub hides: Option<Arc<Redactor>>,
 }
@@ -55,6 +56,7 @@ impl<'a> Opening<'a> {
             port: None,
             paths: Vec::new(),
             command: Vec::new(),
+            behind: Behind::default(),
             hides: None,
         }
     }
@@ -78,6 +80,7 @@ impl<'a> Opening<'a> {
         }
         let secrets = Secrets {
             address: self.actor.address.clone(),
+            key_name: self.actor.key_name.as_deref().map(|name| cut(name, MAX_TEXT)),
             code: code.map(|code| cut(&code, MAX_CODE)),
             paths: bounded(self.paths, |path| shortened(path, MAX_PATH)),
             command: bounded(self.command, |word| cut(word, MAX_TEXT)),
@@ -93,6 +96,10 @@ impl<'a> Opening<'a> {
             code: self.code.map(|code| Digest::of(code.as_bytes())),
             port: self.port,
             late: None,
+            uid: self.actor.uid,
+            attack: self.actor.attack,
+            tier: self.behind.tier,
+            policy: self.behind.policy,
         };
         (opened, secrets)
     }
@@ -116,6 +123,7 @@ pub struct Closing {
     pub error: Option<String>,
     pub traffic: Option<Traffic>,
     pub about_key: Option<KeyFact>,
+    pub behind: Behind,
 }
 
 impl Closing {
@@ -135,6 +143,7 @@ impl Closing {
             error: None,
             traffic: None,
             about_key: None,
+            behind: Behind::default(),
         }
     }
 
@@ -229,6 +238,8 @@ impl Closing {
             reason: self.reason,
             traffic: self.traffic,
             about_key: self.about_key,
+            tier: self.behind.tier,
+            policy: self.behind.policy,
         };
         (Box::new(closed), secrets)
     }

@@ -317,7 +317,7 @@ impl Inner {
     fn write_opening(&mut self, opened: Opened, secrets: Secrets) -> Result<u64, AuditError> {
         self.make_room()?;
         let key = opened.actor.key.clone();
-        let written = self.file.append(Body::Opened(opened), secrets)?;
+        let written = self.file.append(Body::Opened(Box::new(opened)), secrets)?;
         self.quota.opened(written.seq, key, written.bytes, Moment::now());
         Ok(written.seq)
     }

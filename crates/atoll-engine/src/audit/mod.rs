@@ -52,7 +52,8 @@ pub use log::{AuditLog, AuditOptions, Prepared};
 pub use moment::Moment;
 pub use ocsf::ocsf;
 pub use record::{
-    Actor, Body, Closed, FileFact, FindingFact, KeyFact, Missed, Missing, Opened, Place, Record, Secrets, Traffic,
+    Actor, Behind, Body, Closed, FileFact, FindingFact, KeyFact, Missed, Missing, Opened, Place, Record, Secrets,
+    Traffic,
 };
 pub use verify::{Problem, Report, verify};
 pub use view::View;

@@ -29,7 +29,7 @@ pub fn ocsf(view: &View) -> Value {
             "sequence": view.id,
             "product": {"name": "Atoll", "vendor_name": "Atoll", "version": env!("CARGO_PKG_VERSION")},
         },
-        "actor": {"user": {"uid": view.actor.key, "org": {"uid": view.actor.tenant}}},
+        "actor": {"user": {"uid": view.actor.key, "name": view.key_name, "org": {"uid": view.actor.tenant}}},
         "api": {
             "operation": view.action,
             "service": {"name": "atoll"},

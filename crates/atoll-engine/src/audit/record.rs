@@ -4,7 +4,7 @@ use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::moment::Moment;
 use atoll_core::execution::{Receipt, Usage};
-use atoll_core::{ExecutionId, SandboxId};
+use atoll_core::{ExecutionId, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
 
 /// Of this form. A later one gets the next number.
@@ -30,7 +30,7 @@ pub struct Record {
 pub enum Body {
     /// The first of each segment.
     Segment(SegmentStart),
-    Opened(Opened),
+    Opened(Box<Opened>),
     Closed(Box<Closed>),
     /// All up to here is signed.
     Checkpoint(Checkpoint),
@@ -81,24 +81,43 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Who asked. Where from is private.
+/// Who asked. Where from and the name of the key are private; the last two stand in the record itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     pub tenant: String,
     pub key: Option<String>,
     #[serde(skip)]
+    pub key_name: Option<String>,
+    #[serde(skip)]
     pub address: Option<String>,
+    /// User id of whoever started this process, if that is who asked.
+    #[serde(skip)]
+    pub uid: Option<u32>,
+    /// A probe of `atoll doctor --attack`.
+    #[serde(skip)]
+    pub attack: bool,
 }
 
 impl Actor {
     /// Whoever started this process: `atoll run` has no tenants.
     pub fn local() -> Self {
-        Self::named("local")
+        Self {
+            uid: Some(rustix::process::getuid().as_raw()),
+            ..Self::of("local")
+        }
+    }
+
+    /// The same, who attacks this install to see whether it holds.
+    pub fn attack() -> Self {
+        Self {
+            attack: true,
+            ..Self::local()
+        }
     }
 
     /// Atoll itself, when a clock or a stop ends something.
     pub fn system() -> Self {
-        Self::named("system")
+        Self::of("system")
     }
 
     /// Somebody from outside who has shown no key.
@@ -106,11 +125,15 @@ impl Actor {
         self.key.is_none() && self.address.is_some()
     }
 
-    fn named(name: &str) -> Self {
+    /// Somebody of this tenant, of whom nothing else is known.
+    pub fn of(tenant: &str) -> Self {
         Self {
-            tenant: name.to_owned(),
+            tenant: tenant.to_owned(),
             key: None,
+            key_name: None,
             address: None,
+            uid: None,
+            attack: false,
         }
     }
 }
@@ -143,6 +166,36 @@ pub struct Opened {
     /// When it was done, if the log could not be written then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<Moment>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub attack: bool,
+    /// Of the sandbox. Where it is not known before the action, the end tells; so with the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+}
+
+/// What something is done behind: the tier of the sandbox, and the name of the policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    pub tier: Option<Tier>,
+    /// Of a policy file its name without the directory, which could be private.
+    pub policy: Option<String>,
+}
+
+/// Kept of the name of a policy.
+const MAX_POLICY: usize = 256;
+
+impl Behind {
+    pub fn new(tier: Tier, policy: &str) -> Self {
+        let name = policy.rsplit('/').next().unwrap_or(policy);
+        Self {
+            tier: Some(tier),
+            policy: Some(name.chars().take(MAX_POLICY).collect()),
+        }
+    }
 }
 
 /// Written after it.
@@ -167,6 +220,10 @@ pub struct Closed {
     pub traffic: Option<Traffic>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about_key: Option<KeyFact>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
 }
 
 /// What went through a port of a sandbox while an entry was open.
@@ -282,6 +339,8 @@ pub struct Retired {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secrets {
     pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_name: Option<String>,
     pub code: Option<String>,
     /// Names of files in the order of the facts about them, or a path.
     pub paths: Vec<String>,

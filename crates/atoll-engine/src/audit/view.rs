@@ -6,7 +6,7 @@ use super::line::Line;
 use super::moment::Moment;
 use super::record::{Actor, Body, FileFact, FindingFact, KeyFact, Traffic};
 use atoll_core::execution::{Receipt, Usage};
-use atoll_core::{ExecutionId, SandboxId};
+use atoll_core::{ExecutionId, SandboxId, Tier};
 use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
@@ -18,9 +18,17 @@ pub struct View {
     pub outcome: Option<Ending>,
     #[serde(flatten)]
     pub actor: Actor,
+    pub key_name: Option<String>,
     pub address: Option<String>,
+    /// Of a local run.
+    pub uid: Option<u32>,
+    /// A probe of `atoll doctor --attack`.
+    pub attack: bool,
     pub sandbox: Option<SandboxId>,
     pub execution: Option<ExecutionId>,
+    pub tier: Option<Tier>,
+    /// Its name; the digest is in the receipt.
+    pub policy: Option<String>,
     pub language: Option<String>,
     pub template: Option<String>,
     pub code_sha256: Option<Digest>,
@@ -76,12 +84,17 @@ impl View {
             action: open.action,
             outcome: end.as_ref().map(|end| end.outcome),
             actor: open.actor.clone(),
+            key_name: private.key_name,
             address: private.address,
+            uid: open.uid,
+            attack: open.attack,
             sandbox: open
                 .sandbox
                 .clone()
                 .or(end.as_ref().and_then(|end| end.sandbox.clone())),
             execution: open.execution.clone(),
+            tier: open.tier.or(end.as_ref().and_then(|end| end.tier)),
+            policy: open.policy.clone().or(end.as_ref().and_then(|end| end.policy.clone())),
             language: open.language.clone(),
             template: open.template.clone(),
             code_sha256: open.code,

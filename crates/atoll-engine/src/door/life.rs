@@ -45,7 +45,11 @@ impl Door {
     ) -> Result<Sandbox, EngineError> {
         let opening = self.opening(action).within(id).at(from.as_str());
         let work = async { Ok(work.await?.called(id)) };
-        let walled = self.dispatch(opening, work, |_| Closing::of(Ending::Ok)).await?;
+        let told = |walled: &Walled| Closing {
+            behind: walled.behind(),
+            ..Closing::of(Ending::Ok)
+        };
+        let walled = self.dispatch(opening, work, told).await?;
         Ok(Sandbox::new(walled, self.clone()))
     }
 }

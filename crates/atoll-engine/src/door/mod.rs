@@ -131,6 +131,7 @@ impl Door {
             Ok(walled) => {
                 let closing = Closing {
                     sandbox: Some(walled.id().clone()),
+                    behind: walled.behind(),
                     ..Closing::of(Ending::Ok)
                 };
                 inputs.close(ticket, closing, walled.input_digests.clone());

@@ -2,7 +2,7 @@
 
 use super::visits::{Visit, Visits};
 use super::{Door, Ticket, Upload};
-use crate::audit::{Action, Actor, Closing, Ending, FileFact, Opening};
+use crate::audit::{Action, Actor, Behind, Closing, Ending, FileFact, Opening};
 use crate::backend::TierError;
 use crate::contexts::ContextInfo;
 use crate::control::Control;
@@ -49,7 +49,8 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !*self.ended.get_mut() {
-            let opening = self.door.opening(Action::SandboxEnd).within(self.walled.id());
+            let mut opening = self.door.opening(Action::SandboxEnd).within(self.walled.id());
+            opening.behind = self.walled.behind();
             self.door.begin_or_later(opening).close(|| end_of(EndReason::Closed));
         }
     }
@@ -100,10 +101,10 @@ fn done<T>(_: &T) -> Closing {
 impl Sandbox {
     pub(super) fn new(walled: Walled, door: Door) -> Self {
         let inner = Inner {
+            visits: Visits::new(walled.behind()),
             walled,
             door: door.clone(),
             ended: AtomicBool::new(false),
-            visits: Visits::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -122,6 +123,7 @@ impl Sandbox {
     fn opening(&self, action: Action) -> Opening<'_> {
         let mut opening = self.door.opening(action).within(self.id());
         opening.hides = self.inner.walled.hides();
+        opening.behind = self.inner.walled.behind();
         opening
     }
 
@@ -176,6 +178,9 @@ impl Sandbox {
         let mut opening = self.opening(Action::Execute);
         opening.execution = Some(request.id.clone());
         opening.code = Some(request.code);
+        if let Some(call) = &request.policy {
+            opening.behind = Behind::new(self.tier(), &self.policy().name_with(call));
+        }
         if let Choice::Default(language) = request.context {
             opening.language = Some(language.as_str().to_owned());
         }

@@ -4,7 +4,7 @@
 //! many of them have entries of their own, and all others of a sandbox share one, whose address is `others`.
 
 use super::{Door, Ticket};
-use crate::audit::{Action, Actor, Closing, Ending, Traffic};
+use crate::audit::{Action, Actor, Behind, Closing, Ending, Traffic};
 use crate::engine::EngineError;
 use crate::lock::lock;
 use atoll_core::SandboxId;
@@ -23,7 +23,10 @@ const OTHERS: &str = "others";
 
 /// Of one sandbox.
 #[derive(Debug, Default)]
-pub(super) struct Visits(Arc<Mutex<Minute>>);
+pub(super) struct Visits {
+    minute: Arc<Mutex<Minute>>,
+    behind: Behind,
+}
 
 #[derive(Debug, Default)]
 struct Minute {
@@ -55,14 +58,21 @@ struct Counted {
 }
 
 impl Visits {
+    pub(super) fn new(behind: Behind) -> Self {
+        Self {
+            behind,
+            ..Self::default()
+        }
+    }
+
     /// The entry of a visitor in this minute. The first request of the minute waits until it is written.
     pub(super) async fn visit(&self, door: &Door, sandbox: &SandboxId, port: u16) -> Result<Visit, EngineError> {
-        let mut minute = self.0.lock().await;
+        let mut minute = self.minute.lock().await;
         self.turn(&mut minute);
         let known = minute.open.get(&Visitor::of(&door.actor, Some(port)));
         let visit = match known {
             Some(visit) => visit.clone(),
-            None => minute.welcome(door, sandbox, port).await?,
+            None => minute.welcome(door, (sandbox, &self.behind), port).await?,
         };
         visit.0.requests.fetch_add(1, Ordering::Relaxed);
         Ok(visit)
@@ -76,13 +86,13 @@ impl Visits {
                 over: Some(now + MINUTE),
                 ..Minute::default()
             };
-            drop(tokio::spawn(end(Arc::downgrade(&self.0), now + MINUTE)));
+            drop(tokio::spawn(end(Arc::downgrade(&self.minute), now + MINUTE)));
         }
     }
 
     /// The sandbox has ended.
     pub(super) async fn close(&self) {
-        *self.0.lock().await = Minute::default();
+        *self.minute.lock().await = Minute::default();
     }
 }
 
@@ -97,7 +107,12 @@ async fn end(visits: Weak<Mutex<Minute>>, at: Instant) {
 }
 
 impl Minute {
-    async fn welcome(&mut self, door: &Door, sandbox: &SandboxId, port: u16) -> Result<Visit, EngineError> {
+    async fn welcome(
+        &mut self,
+        door: &Door,
+        (sandbox, behind): (&SandboxId, &Behind),
+        port: u16,
+    ) -> Result<Visit, EngineError> {
         let stranger = door.actor.is_stranger();
         let own = !stranger || (self.strangers < MAX_OF_ONE && of_all(MAX_OF_ALL));
         let (actor, port) = match own {
@@ -111,6 +126,7 @@ impl Minute {
         let door = Door::new(door.audit.clone(), actor);
         let mut opening = door.opening(Action::Port).within(sandbox);
         opening.port = port;
+        opening.behind = behind.clone();
         let visit = Visit::new(door.begin(opening).await?);
         self.strangers += usize::from(stranger);
         self.open.insert(visitor, visit.clone());
@@ -203,9 +219,8 @@ mod tests {
 
     fn stranger(address: usize) -> Actor {
         Actor {
-            tenant: "team".to_owned(),
-            key: None,
             address: Some(format!("192.0.2.{address}")),
+            ..Actor::of("team")
         }
     }
 

@@ -123,12 +123,16 @@ impl Policy {
 
     /// This policy and that of a call together: a call can tighten, never loosen.
     pub fn tighten(&self, call: &Self) -> Self {
-        let name = match call.name == self.name {
+        let both = (self.code.tighten(&call.code), self.tiers.tighten(&call.tiers));
+        Self::new(self.name_with(call), call.description.clone(), both)
+    }
+
+    /// What both together are called.
+    pub(crate) fn name_with(&self, call: &Self) -> String {
+        match call.name == self.name {
             true => self.name.clone(),
             false => format!("{}+{}", self.name, call.name),
-        };
-        let both = (self.code.tighten(&call.code), self.tiers.tighten(&call.tiers));
-        Self::new(name, call.description.clone(), both)
+        }
     }
 }
 

@@ -76,6 +76,7 @@ impl Approvals {
             .within(question.sandbox)
             .at(id.as_str());
         opening.execution = question.execution.cloned();
+        opening.behind.policy = Some(question.policy.name.clone());
         opening.code = Some(question.code);
         let ticket = self.node.door(question.by.clone()).begin(opening).await?;
         if let Err(error) = self.store.add_approval(record).await {

@@ -83,6 +83,7 @@ impl Approvals {
             .within(question.sandbox)
             .at(record.id.as_str());
         opening.execution = question.execution.cloned();
+        opening.behind.policy = Some(question.policy.name.clone());
         let ticket = self.node.door(question.by.clone()).begin(opening).await;
         let ticket = ticket.map_err(|error| crate::chain(&error))?;
         let kept = self.store.add_approval(record).await;

@@ -19,6 +19,8 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub key_id: KeyId,
+    /// Of the key; absent where requests need none.
+    pub(crate) key_name: Option<Arc<str>>,
     pub tenant: Arc<str>,
     pub scopes: Arc<Scopes>,
     /// Where the request came from.
@@ -33,6 +35,7 @@ impl Caller {
     pub fn anonymous() -> Self {
         Self {
             key_id: KeyId::from_random([0; 16]),
+            key_name: None,
             tenant: DEFAULT_TENANT.into(),
             scopes: Arc::new(Scopes::all().without(Scope::Admin)),
             address: None,
@@ -44,9 +47,10 @@ impl Caller {
     /// As the audit log tells of it.
     pub fn actor(&self) -> Actor {
         Actor {
-            tenant: self.tenant.to_string(),
             key: Some(self.key_id.to_string()),
+            key_name: self.key_name.as_deref().map(str::to_owned),
             address: self.address.map(|address| address.to_string()),
+            ..Actor::of(&self.tenant)
         }
     }
 

@@ -22,6 +22,7 @@ const NOTE_EVERY: u32 = 120;
 struct Entry {
     digest: Digest,
     id: KeyId,
+    name: Arc<str>,
     tenant: Arc<str>,
     scopes: Arc<Scopes>,
     quotas: Quotas,
@@ -45,6 +46,7 @@ impl KeyTable {
             let entry = Entry {
                 digest: record.digest,
                 id: record.id.clone(),
+                name: record.name.into(),
                 tenant: record.tenant.into(),
                 scopes: Arc::new(record.scopes),
                 quotas: record.quotas,
@@ -99,6 +101,7 @@ impl KeyRing {
         self.lock_used().insert(entry.id.clone(), Timestamp::now());
         Some(Caller {
             key_id: entry.id.clone(),
+            key_name: Some(Arc::clone(&entry.name)),
             tenant: Arc::clone(&entry.tenant),
             scopes: Arc::clone(&entry.scopes),
             address: None,
@@ -115,6 +118,7 @@ impl KeyRing {
         let keys = (anonymous.key_id != *id).then(|| self.table.subscribe());
         Caller {
             key_id: id.clone(),
+            key_name: known.map(|entry| Arc::clone(&entry.name)),
             tenant: tenant.into(),
             scopes: known.map_or(anonymous.scopes, |entry| Arc::clone(&entry.scopes)),
             address: None,

@@ -20,7 +20,8 @@ use crate::output::Failure;
 use crate::printer::{Printer, Stream};
 use atoll_core::execution::Execution;
 use atoll_core::outcome::ExitStatus;
-use atoll_engine::audit::{Action, Actor, Closing, Opening};
+use atoll_engine::audit::{Action, Actor, Behind, Closing, Opening};
+use atoll_engine::policy::Policy;
 use atoll_engine::{OutDir, SavedFiles};
 use request::Request;
 use std::io::Write;
@@ -57,11 +58,13 @@ fn show_refused(request: &mut Request, refused: Execution) -> Result<ExitStatus,
 /// Code that the policy refuses starts nothing, and is in the audit log all the same.
 fn note_refused(request: &Request, refused: &Execution) -> Result<(), Failure> {
     let (log, actor) = (audit::log_of(&usable_home()?)?, Actor::local());
+    let policy = request.policy.clone().unwrap_or_else(Policy::standard);
     let opening = Opening {
         execution: Some(refused.execution_id.clone()),
         language: Some(request.language.as_str().to_owned()),
         code: Some(&request.code),
         hides: request.secrets.redactor().cloned(),
+        behind: Behind::new(refused.tier, &policy.name),
         ..Opening::new(Action::Execute, &actor)
     };
     audit::noted(&log, opening, || Ok(()), |()| Closing::of_execution(refused))

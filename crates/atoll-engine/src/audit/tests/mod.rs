@@ -1,6 +1,7 @@
 //! The log as its users and its enemies see it. Crashes of real processes are in the package `tests`.
 
 mod crash;
+mod fields;
 mod forget;
 mod guards;
 mod index;
@@ -14,9 +15,9 @@ use std::sync::Arc;
 
 fn actor() -> Actor {
     Actor {
-        tenant: "team".to_owned(),
         key: Some("key_a".to_owned()),
         address: Some("127.0.0.1".to_owned()),
+        ..Actor::of("team")
     }
 }
 

@@ -87,9 +87,8 @@ pub(super) fn owner(state: &AppState, session: &Session) -> Result<Caller, ApiEr
 /// Somebody who shows no key: where servers inside answer everybody, only the address is known.
 pub(super) fn stranger(session: &Session, extensions: &Extensions) -> Actor {
     Actor {
-        tenant: session.spec.owner.clone(),
-        key: None,
         address: Some(address(extensions).map_or_else(|| "unknown".to_owned(), |address| address.to_string())),
+        ..Actor::of(&session.spec.owner)
     }
 }
 

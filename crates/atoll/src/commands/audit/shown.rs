@@ -3,18 +3,35 @@
 use crate::output::{Failure, visible};
 use atoll_engine::audit::{PublicKey, Report, View};
 
-/// One line: number, time, who, what, where, how it ended.
+/// One line: number, time, who, what, where, how it ended, behind what.
 pub(super) fn row(view: &View) -> String {
-    let who = match &view.actor.key {
-        Some(key) => format!("{} {key}", view.actor.tenant),
-        None => view.actor.tenant.clone(),
-    };
     let outcome = view.outcome.map_or("open", |outcome| outcome.as_str());
     let sandbox = view.sandbox.as_ref().map_or("-", |id| id.as_str());
     visible(&format!(
-        "{:>6} {} {who} {} {sandbox} {outcome}",
-        view.id, view.time, view.action
+        "{:>6} {} {} {} {sandbox} {outcome}{}",
+        view.id,
+        view.time,
+        who(view),
+        view.action,
+        behind(view)
     )) + "\n"
+}
+
+fn who(view: &View) -> String {
+    let tenant = &view.actor.tenant;
+    match (view.key_name.as_ref().or(view.actor.key.as_ref()), view.uid) {
+        (Some(key), _) => format!("{tenant} {key}"),
+        (None, Some(uid)) => format!("{tenant} uid={uid}"),
+        (None, None) => tenant.clone(),
+    }
+}
+
+/// Tier and policy, where they are known, and whether it was an attack of `atoll doctor`.
+fn behind(view: &View) -> String {
+    let tier = view.tier.map(|tier| format!(" tier={tier}"));
+    let policy = view.policy.as_ref().map(|policy| format!(" policy={policy}"));
+    let attack = view.attack.then(|| " attack".to_owned());
+    [tier, policy, attack].into_iter().flatten().collect()
 }
 
 /// Every field that says something.
