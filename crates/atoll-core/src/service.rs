@@ -60,6 +60,11 @@ quantity!(
 );
 
 quantity!(
+    /// How far back somebody looks.
+    AgoMillis, "time span", 1, 315_360_000_000, read_millis, show_millis, "`90m` or `24h`"
+);
+
+quantity!(
     /// How long a question of a policy waits for its answer.
     ApprovalMillis, "approval time", 100, 604_800_000, read_millis, show_millis, "`5m` or `24h`"
 );
@@ -67,6 +72,12 @@ quantity!(
     /// Questions of one tenant that wait at the same time.
     PendingCount, "pending approvals", 1, 100_000, read_count, show_count, "`100`"
 );
+
+impl AgoMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
 
 impl ApprovalMillis {
     pub fn duration(self) -> Duration {

@@ -455,6 +455,8 @@ pub(crate) enum AuditCommand {
         /// Keep printing new entries as they are written
         #[arg(short, long)]
         follow: bool,
+        #[command(flatten)]
+        filter: FilterArgs,
         /// Print one JSON object per line
         #[arg(long)]
         json: bool,
@@ -500,7 +502,13 @@ pub(crate) struct ExportArgs {
     /// Output format: Atoll's own JSON Lines, or OCSF 1.3 (API Activity)
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: ExportFormat,
-    /// Only entries at or after this time, for example 2026-01-31T12:00:00Z
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Only entries at or after this time, for example 2026-01-31T12:00:00Z, or a time span before now, for example 1h
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
     /// Only entries before this time
@@ -509,6 +517,12 @@ pub(crate) struct ExportArgs {
     /// Only entries of this tenant
     #[arg(long, value_name = "NAME")]
     pub(crate) tenant: Option<String>,
+    /// Only entries with this outcome, for example denied
+    #[arg(long, value_name = "NAME")]
+    pub(crate) outcome: Option<String>,
+    /// Only entries of the API key with this name or id
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -55,6 +55,29 @@ fn a_run_is_written_down_from_its_making_to_its_end() -> Result<()> {
 }
 
 #[test]
+fn entries_are_filtered_by_time_outcome_and_key() -> Result<()> {
+    let home = fresh_home()?;
+    assert_eq!(atoll(home.path(), &[&RUN[..], &["1"]].concat())?.code, Some(0));
+    assert_eq!(atoll(home.path(), &[&RUN[..], &["1/0"]].concat())?.code, Some(1));
+    let count = |words: &[&str]| {
+        let ran = atoll(home.path(), &[&["audit", "tail"][..], words].concat())?;
+        anyhow::Ok((ran.code, ran.stdout.lines().count()))
+    };
+    let all = count(&[])?;
+    assert_eq!(count(&["--since", "1h", "--tenant", "local"])?, all);
+    assert_eq!(count(&["--until", "2020-01-01T00:00:00Z"])?, (Some(0), 0));
+    assert_eq!(count(&["--outcome", "error"])?, (Some(0), 1));
+    assert_eq!(count(&["--api-key", "nobody"])?, (Some(0), 0));
+    for wrong in [["--outcome", "bad"], ["--since", "yesterday"]] {
+        assert_eq!(count(&wrong)?.0, Some(2), "{wrong:?}");
+    }
+    let failed = atoll(home.path(), &["audit", "export", "--outcome", "error"])?;
+    let failed: serde_json::Value = serde_json::from_str(&failed.stdout)?;
+    assert_eq!(word(&failed, "action"), "execute");
+    Ok(())
+}
+
+#[test]
 fn verify_says_0_for_a_whole_log_1_for_a_changed_one_and_2_for_none() -> Result<()> {
     let home = fresh_home()?;
     assert_eq!(atoll(home.path(), &["audit", "verify"])?.code, Some(2));

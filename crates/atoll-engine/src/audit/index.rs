@@ -3,6 +3,7 @@
 //! The log is the truth: the index holds places in it, and every answer is read from there. Only readers write it, so that an
 //! append never waits for it. In a directory that cannot be written it lives in memory.
 
+use super::action::Ending;
 use super::digest::Digest;
 use super::error::AuditError;
 use super::line::{self, Line};
@@ -47,10 +48,47 @@ pub struct Query {
     pub tenant: Option<String>,
     pub since: Option<Moment>,
     pub until: Option<Moment>,
+    /// Entries that ended so.
+    pub outcome: Option<Ending>,
+    /// Entries of this key: its name, or its id.
+    pub api_key: Option<String>,
     /// Entries behind this one only.
     pub after: Option<u64>,
     /// The newest first.
     pub before: Option<u64>,
+}
+
+/// Entries that are read at once to find those that ended in a certain way, or were of a certain key.
+const PAGE: usize = 500;
+
+impl Query {
+    /// Whether an entry is one of those, wherever it stands in the log.
+    pub fn takes(&self, view: &View) -> bool {
+        let of_key = |asked: &String| {
+            let known = [&view.actor.key, &view.key_name];
+            known.into_iter().flatten().any(|known| known == asked)
+        };
+        self.tenant.as_ref().is_none_or(|tenant| *tenant == view.actor.tenant)
+            && self.since.is_none_or(|since| view.time >= since)
+            && self.until.is_none_or(|until| view.time < until)
+            && self.outcome.is_none_or(|outcome| view.outcome == Some(outcome))
+            && self.api_key.as_ref().is_none_or(of_key)
+    }
+
+    /// How many entries to read to find so many. What stands in the entries themselves, the index cannot choose by.
+    fn page(&self, most: usize) -> usize {
+        match self.outcome.is_some() || self.api_key.is_some() {
+            true => most.max(PAGE),
+            false => most,
+        }
+    }
+
+    fn go_on_behind(&mut self, last: u64) {
+        match self.before {
+            Some(_) => self.before = Some(last),
+            None => self.after = Some(last),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -125,6 +163,22 @@ impl Index {
 
     /// Entries in order, so many at most; the newest of them first if `before` is given.
     pub fn list(&self, query: &Query, most: usize) -> Result<Vec<View>, AuditError> {
+        let size = query.page(most);
+        let (mut query, mut found) = (query.clone(), Vec::new());
+        loop {
+            let page = self.page(&query, size)?;
+            let (is_full, last) = (page.len() == size, page.last().map(|view| view.id));
+            found.extend(page.into_iter().filter(|view| query.takes(view)));
+            match last {
+                Some(last) if is_full && found.len() < most => query.go_on_behind(last),
+                _ => break,
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    fn page(&self, query: &Query, most: usize) -> Result<Vec<View>, AuditError> {
         let order = if query.before.is_some() { "DESC" } else { "ASC" };
         let text = format!(
             "SELECT {COLUMNS} FROM entries WHERE (?1 IS NULL OR tenant = ?1) AND time >= ?2 AND time < ?3

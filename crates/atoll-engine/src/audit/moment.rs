@@ -35,7 +35,7 @@ impl Moment {
         self.0 / 86_400_000_000
     }
 
-    pub(super) fn minus(self, long: std::time::Duration) -> Self {
+    pub fn minus(self, long: std::time::Duration) -> Self {
         Self::from_micros(self.0.saturating_sub(i64::try_from(long.as_micros()).unwrap_or(LATEST)))
     }
 

@@ -1,5 +1,6 @@
 //! `atoll audit tail|show|verify|export|redact`: the audit log of this data directory, or of a copy of it.
 
+mod filter;
 mod shown;
 
 use super::template::{print, print_json};
@@ -9,8 +10,8 @@ use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
 use atoll_core::{ExecutionId, SandboxId};
 use atoll_engine::audit::{
-    AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Moment, Opening, Place, PublicKey, Query, View,
-    ocsf, verify,
+    AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Opening, Place, PublicKey, Query, View, ocsf,
+    verify,
 };
 use atoll_engine::{EngineError, TierError};
 use atoll_server::config::resolve_audit;
@@ -86,18 +87,15 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
         None => options(&home()?)?.dir,
     };
     match args.command {
-        AuditCommand::Tail { count, follow, json } => tail(&dir, count, follow, json),
+        AuditCommand::Tail {
+            count,
+            follow,
+            filter,
+            json,
+        } => tail(&dir, filter::query(filter)?, (count, follow, json)),
         AuditCommand::Show { id, json } => show(&dir, &id, json),
         AuditCommand::Verify(args) => check(&dir, &args),
-        AuditCommand::Export(args) => {
-            let query = Query {
-                tenant: args.tenant,
-                since: args.since.as_deref().map(moment).transpose()?,
-                until: args.until.as_deref().map(moment).transpose()?,
-                ..Query::default()
-            };
-            export(&dir, query, args.format)
-        }
+        AuditCommand::Export(args) => export(&dir, filter::query(args.filter)?, args.format),
         AuditCommand::Redact { ids, reason } => redact(dir, &ids, &reason),
     }
 }
@@ -119,15 +117,6 @@ fn has_log(dir: &Path) -> bool {
         .any(|path| path.extension().is_some_and(|end| end == "jsonl"))
 }
 
-fn moment(text: &str) -> Result<Moment, Failure> {
-    let bad = || {
-        Failure::usage(format!(
-            "invalid time `{text}`: expected RFC 3339, for example 2026-01-31T12:00:00Z"
-        ))
-    };
-    Moment::parse(text).ok_or_else(bad)
-}
-
 fn told(view: &View, json: bool) -> Result<String, Failure> {
     match json {
         true => serde_json::to_string(view)
@@ -137,25 +126,25 @@ fn told(view: &View, json: bool) -> Result<String, Failure> {
     }
 }
 
-fn tail(dir: &Path, count: usize, follow: bool, json: bool) -> Result<ExitStatus, Failure> {
+fn tail(dir: &Path, query: Query, (count, follow, json): (usize, bool, bool)) -> Result<ExitStatus, Failure> {
     let fail = |error: AuditError| Failure::ours(&error);
     let mut index = indexed(dir)?;
     let newest = Query {
         before: Some(u64::MAX),
-        ..Query::default()
+        ..query
     };
     let mut entries = index.list(&newest, count).map_err(fail)?;
     entries.reverse();
     let text: Result<String, Failure> = entries.iter().map(|view| told(view, json)).collect();
     print(&text?)?;
     match follow {
-        true => go_on(&mut index, json),
+        true => go_on(&mut index, &newest, json),
         false => Ok(ExitStatus::Ok),
     }
 }
 
 /// Until a signal, or until nobody reads any more.
-fn go_on(index: &mut Index, json: bool) -> Result<ExitStatus, Failure> {
+fn go_on(index: &mut Index, query: &Query, json: bool) -> Result<ExitStatus, Failure> {
     let fail = |error: AuditError| Failure::ours(&error);
     let mut seen = index.last_change().map_err(fail)?;
     loop {
@@ -163,7 +152,9 @@ fn go_on(index: &mut Index, json: bool) -> Result<ExitStatus, Failure> {
         index.update().map_err(fail)?;
         for (change, view) in index.changed(seen, PAGE).map_err(fail)? {
             seen = change;
-            print(&told(&view, json)?)?;
+            if query.takes(&view) {
+                print(&told(&view, json)?)?;
+            }
         }
     }
 }

@@ -65,6 +65,51 @@ fn entries_are_found_with_their_ends_and_only_those_that_were_asked_for() {
 }
 
 #[test]
+fn entries_are_found_by_their_outcome_and_their_key_however_far_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(AuditOptions::new(dir.path().to_owned())).unwrap();
+    let named = Actor {
+        key: Some("key_b".to_owned()),
+        key_name: Some("ci".to_owned()),
+        ..actor()
+    };
+    for ending in [Ending::Denied, Ending::Ok, Ending::Denied] {
+        let entry = log.begin(Opening::new(Action::Execute, &named)).unwrap();
+        entry.close(Closing::of(ending));
+    }
+    write(&log, 600);
+    let index = indexed(dir.path());
+    let all = index.list(&Query::default(), 1_000).unwrap();
+    let found = |query: &Query, most| {
+        let found = index.list(query, most).unwrap();
+        found.iter().map(|view| view.id).collect::<Vec<_>>()
+    };
+    let denied = Query {
+        outcome: Some(Ending::Denied),
+        ..Query::default()
+    };
+    assert_eq!(found(&denied, 9), [all[0].id, all[2].id]);
+    let newest = Query {
+        before: Some(u64::MAX),
+        ..denied.clone()
+    };
+    assert_eq!(found(&newest, 1), [all[2].id]);
+    let rest = Query {
+        after: Some(all[0].id),
+        ..denied.clone()
+    };
+    assert_eq!(found(&rest, 9), [all[2].id]);
+    for key in ["ci", "key_b"] {
+        let of_key = Query {
+            api_key: Some(key.to_owned()),
+            ..Query::default()
+        };
+        assert_eq!(found(&of_key, 9), [all[0].id, all[1].id, all[2].id], "{key}");
+    }
+    assert!(denied.takes(&all[0]) && !denied.takes(&all[1]));
+}
+
+#[test]
 fn the_log_is_the_truth_whatever_the_index_says() {
     let dir = tempfile::tempdir().unwrap();
     let log = AuditLog::open(small(dir.path())).unwrap();

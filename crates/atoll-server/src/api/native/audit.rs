@@ -59,8 +59,8 @@ pub(crate) async fn list(
         tenant: Some(caller.tenant.to_string()),
         since: query.since.as_deref().map(moment).transpose()?,
         until: query.until.as_deref().map(moment).transpose()?,
-        after: None,
         before: Some(query.before.unwrap_or(u64::MAX)),
+        ..Asked::default()
     };
     let Some(dir) = state.sandboxes.node().audit_dir() else {
         return Err(ApiError::not_found("audit log"));
