@@ -1,6 +1,7 @@
 //! Every number that is shown to Prometheus: its name, its meaning, and the one function that sets it.
 //!
-//! Labels come from closed lists, from our own table of routes, or from the tenants that have keys: never from a request.
+//! Labels come from closed lists, from our own table of routes, from the policies of the settings, or from the tenants that
+//! have keys: never from a request.
 
 mod labels;
 
@@ -83,6 +84,7 @@ struct Numbers {
     executions: Family<OutcomeLabels, Counter>,
     execution_seconds: Histogram,
     limits_hit: Family<LimitLabels, Counter>,
+    denials: Family<DenialLabels, Counter>,
     tenant_sandboxes: Family<TenantLabels, Counter>,
     tenant_executions: Family<TenantLabels, Counter>,
     tenant_cpu_ms: Family<TenantLabels, Counter>,
@@ -119,6 +121,7 @@ impl Numbers {
             executions: Family::default(),
             execution_seconds: histogram(),
             limits_hit: Family::default(),
+            denials: Family::default(),
             tenant_sandboxes: Family::default(),
             tenant_executions: Family::default(),
             tenant_cpu_ms: Family::default(),
@@ -182,6 +185,11 @@ impl Numbers {
             "limits_hit",
             "Limits reached by code or callers",
             self.limits_hit.clone(),
+        );
+        to.register(
+            "denials",
+            "Executions and commands that a policy did not let run, by policy and rule",
+            self.denials.clone(),
         );
     }
 
@@ -290,6 +298,11 @@ impl Metrics {
             .inc();
     }
 
+    /// The name of the policy is a label of `Policies`.
+    pub fn denied(&self, policy: String, rule: &'static str) {
+        self.0.denials.get_or_create(&DenialLabels { policy, rule }).inc();
+    }
+
     pub fn sandbox_memory(&self, bytes: u64) {
         self.0.sandbox_memory.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
@@ -369,6 +382,7 @@ mod tests {
         metrics.claimed("python-data", Tier::Jail, ClaimedFrom::Pool, Duration::from_millis(2));
         metrics.execution_ended(Outcome::MemoryLimit, Duration::from_millis(5));
         metrics.sandbox_ended(EndReason::ExpiredIdle);
+        metrics.denied("strict".to_owned(), "import.module");
         metrics.tenant_used(
             "default",
             Usage {
@@ -388,6 +402,7 @@ mod tests {
             r#"atoll_executions_total{outcome="memory_limit"} 1"#,
             r#"atoll_limits_hit_total{limit="memory"} 1"#,
             r#"atoll_sandboxes_ended_total{reason="expired_idle"} 1"#,
+            r#"atoll_denials_total{policy="strict",rule="import.module"} 1"#,
             r#"atoll_tenant_cpu_milliseconds_total{tenant="default"} 7"#,
             r#"atoll_tenant_bytes_total{tenant="default",direction="out"} 9"#,
             r#"atoll_requests_total{method="other",route="/v1/keys",status="200"} 1"#,

@@ -85,6 +85,16 @@ impl Policies {
         self.known.get(name)
     }
 
+    /// A policy's name as the metrics tell it: that of one of these, of one that a request brings, or of two together. All
+    /// others have one name, so that requests cannot make more and more of them.
+    pub fn label(&self, name: &str) -> String {
+        let is_known = |part: &str| part == "inline" || self.known.contains_key(part);
+        match name.split('+').count() <= 2 && name.split('+').all(is_known) {
+            true => name.to_owned(),
+            false => "other".to_owned(),
+        }
+    }
+
     pub fn all(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.known.values()
     }
@@ -164,6 +174,17 @@ mod tests {
         assert_eq!(policies.still("acme", had.clone()).name, had.name);
         let strict = policies.within("x", policies.find("strict").map(|strict| &**strict));
         assert_eq!(strict.code.verdict(Rule::NetworkUse), Verdict::Deny);
+    }
+
+    #[test]
+    fn labels_of_policies_are_bounded() {
+        let policies = Policies::load(&settings(None, "standard", &[])).unwrap();
+        for name in ["strict", "standard+strict", "standard+inline"] {
+            assert_eq!(policies.label(name), name);
+        }
+        for name in ["", "mine", "strict+mine", "strict+", "standard+inline+strict"] {
+            assert_eq!(policies.label(name), "other", "{name}");
+        }
     }
 
     #[test]

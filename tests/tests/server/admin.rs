@@ -46,6 +46,37 @@ fn metrics_are_for_operators_and_keys_are_not_there() {
 }
 
 #[test]
+fn denials_are_counted_by_policy_and_rule() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--policy-default", "strict"]).unwrap();
+    let denials = |of: &str| -> u32 {
+        let metrics = ask(&server, "/metrics").unwrap().text();
+        let lines = metrics.lines().filter(|line| line.starts_with(of));
+        lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
+            .sum()
+    };
+    assert_eq!(denials("atoll_denials_total{"), 0);
+    for policy in [json!(null), json!({"inherit": "strict"})] {
+        let call = json!({"code": "import zipfile", "policy": policy});
+        let denied = server.json("POST", "/v1/run", &call).unwrap().json().unwrap();
+        assert_eq!(denied["outcome"], "denied", "{denied}");
+    }
+    assert_eq!(
+        denials(r#"atoll_denials_total{policy="strict",rule="import.module"}"#),
+        1
+    );
+    assert_eq!(denials("atoll_denials_total{"), 2);
+    // A command is counted like code.
+    let held = create(&server, &server.key, json!({})).unwrap();
+    let command = json!({"process": {"cmd": "ls"}});
+    let said = held.call(&server, "/process.Process/Start", &command).unwrap();
+    assert!(said.body.contains("permission_denied"), "{}", said.body);
+    assert_eq!(denials(r#"atoll_denials_total{policy="strict","#), 2);
+    assert_eq!(denials("atoll_denials_total{"), 3);
+}
+
+#[test]
 fn health_and_readiness_are_on_both_ports() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &[]).unwrap();

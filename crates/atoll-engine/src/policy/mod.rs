@@ -128,7 +128,7 @@ impl Policy {
     }
 
     /// What both together are called.
-    pub(crate) fn name_with(&self, call: &Self) -> String {
+    pub fn name_with(&self, call: &Self) -> String {
         match call.name == self.name {
             true => self.name.clone(),
             false => format!("{}+{}", self.name, call.name),

@@ -32,6 +32,13 @@ pub(super) struct LimitLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct DenialLabels {
+    /// Of the server's policies and `inline` one or two, or `other`.
+    pub(super) policy: String,
+    pub(super) rule: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct TenantLabels {
     pub(super) tenant: String,
 }

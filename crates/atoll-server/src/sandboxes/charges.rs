@@ -24,9 +24,10 @@ impl Sandboxes {
         sink: Sink<'_>,
     ) -> Result<Execution, SessionError> {
         let bytes_in = request.code.len() as u64;
-        let began = Instant::now();
+        let (began, call) = (Instant::now(), request.policy.clone());
         let execution = session.execute(by, request, sink).await?;
         self.metrics.execution_ended(execution.outcome, began.elapsed());
+        self.count_denied(session, call.as_deref(), (execution.outcome, &execution.findings));
         let cut = execution.truncated;
         if cut.stdout || cut.stderr || cut.results {
             self.metrics.limit_hit(LimitHit::Output);

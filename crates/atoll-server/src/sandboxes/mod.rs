@@ -3,6 +3,7 @@
 //! All dialects come through here; the engine below knows neither keys nor records.
 
 mod charges;
+mod denials;
 mod find;
 mod pauses;
 mod snapshots;

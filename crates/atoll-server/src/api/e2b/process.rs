@@ -13,7 +13,7 @@ use super::words;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use atoll_engine::session::Session;
-use atoll_engine::{Command, CommandEvent, CommandSpec, Listener, Refusals};
+use atoll_engine::{Command, CommandEvent, CommandSpec, EngineError, Listener, Refusals};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -44,7 +44,7 @@ pub(super) async fn start(
 ) -> Response {
     let may = state.sandboxes.check_day_of(inside.session.id());
     let begun = match may {
-        Ok(()) => begin(&inside, &headers, &body).await,
+        Ok(()) => begin(&state, &inside, &headers, &body).await,
         Err(used_up) => Err(used_up),
     };
     match begun {
@@ -98,7 +98,12 @@ fn message(said: CommandEvent) -> Item {
     Item::Message(event(said))
 }
 
-async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Followed, Arc<Command>), ApiError> {
+async fn begin(
+    state: &AppState,
+    inside: &Inside,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(Followed, Arc<Command>), ApiError> {
     let call: StartCall = one_envelope(headers, body)?;
     let limit = lifetime(headers)?;
     let _using = inside.session.begin_use()?;
@@ -117,7 +122,11 @@ async fn begin(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<(Fol
         tag: call.tag.map(short_tag).transpose()?,
     };
     let before = inside.session.refusals();
-    let (command, listener) = inside.sandbox()?.spawn(spec).await?;
+    let started = inside.sandbox()?.spawn(spec).await;
+    if let Err(EngineError::Policy(refused)) = &started {
+        state.sandboxes.count_denied_command(&inside.session, refused);
+    }
+    let (command, listener) = started?;
     let late = Arc::new(AtomicBool::new(false));
     if let Some(limit) = limit {
         tokio::spawn(end_in_time(Arc::clone(&command), limit, Arc::clone(&late)));
