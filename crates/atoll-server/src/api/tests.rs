@@ -1,6 +1,7 @@
 //! The router as a whole, without a socket: every route of the table, every refusal, in its shape.
 
 mod budget;
+mod description;
 mod keys;
 mod pages;
 

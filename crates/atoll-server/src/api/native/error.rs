@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 /// The body of every error response.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
+    /// The error
     pub error: ErrorWords,
 }
 

@@ -22,6 +22,7 @@ const MAX_PAGE_BYTES: u32 = 4 << 20;
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// Directory to list
+    #[param(example = "/home/user")]
     path: String,
     /// Depth of the listing [default: 1]
     #[param(minimum = 1, maximum = 1000)]

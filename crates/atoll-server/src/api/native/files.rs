@@ -24,6 +24,7 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 pub(crate) struct PathQuery {
     /// Path in the sandbox; relative paths start at `/home/user`
+    #[param(example = "/home/user/data.csv")]
     path: String,
 }
 
@@ -32,6 +33,7 @@ pub(crate) struct PathQuery {
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReadQuery {
     /// Path in the sandbox; relative paths start at `/home/user`
+    #[param(example = "/home/user/data.csv")]
     path: String,
     /// Escape cells of a CSV or TSV file that a spreadsheet would interpret as formulas
     #[serde(default)]

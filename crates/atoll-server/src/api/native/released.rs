@@ -22,6 +22,7 @@ const PIECE: u64 = 1 << 20;
 #[into_params(parameter_in = Query)]
 pub(crate) struct ReleasedQuery {
     /// Path as listed in the dry-run response
+    #[param(example = "report.csv")]
     path: String,
 }
 

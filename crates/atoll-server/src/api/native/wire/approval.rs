@@ -15,18 +15,23 @@ use utoipa::ToSchema;
 /// An approval request, with the code, the requesting key and the decision.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalView {
+    /// Approval ID
     #[schema(example = "apr_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
     /// `pending`, `approved`, `denied`, `expired`, `cancelled` or `revoked`
     #[schema(example = "pending")]
     pub status: String,
+    /// When the request was made
     #[schema(format = DateTime)]
     pub created: String,
     /// When the request expires if no decision is made
     #[schema(format = DateTime)]
     pub expires: String,
+    /// Tenant of the requesting key
     pub tenant: String,
+    /// Key that made the request
     pub asked_by: ApprovalAsker,
+    /// Sandbox that the code runs in
     pub sandbox_id: String,
     /// `null` for a command
     pub execution_id: Option<String>,
@@ -35,33 +40,43 @@ pub struct ApprovalView {
     pub kind: String,
     /// Effects of the dry run; `null` for `code` and in lists
     pub dry_run: Option<ExecutionDryRun>,
+    /// Language of the code
     pub language: String,
     /// `null` in lists
     pub code: Option<String>,
+    /// SHA-256 of the code
     #[schema(pattern = "^[0-9a-f]{64}$")]
     pub code_sha256: String,
+    /// Findings of the policy check
     pub findings: Vec<ExecutionFinding>,
     /// Rules that require approval; an approval covers these
     pub rules: Vec<String>,
+    /// Input files of the sandbox
     pub inputs: Vec<ApprovalInputView>,
     /// Environment variables of the code, without secrets
     pub env: BTreeMap<String, String>,
+    /// Limits of the execution
     pub limits: Option<LimitsAnswer>,
     /// Always `none`: sandboxes have no network access
     #[schema(example = "none")]
     pub network: String,
+    /// Policy that requires the approval
     pub policy: PolicyName,
+    /// Decision; `null` while the request is pending
     pub answer: Option<ApprovalAnswerView>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalAsker {
+    /// ID of the key
     pub key_id: String,
+    /// Display name of the key; `null` if unknown
     pub key_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalInputView {
+    /// Name below `/data/input`
     pub name: String,
     /// `null` if unknown
     pub sha256: Option<String>,
@@ -73,7 +88,9 @@ pub struct ApprovalAnswerView {
     pub by: String,
     /// Scope of the approval: `once`, `session` or `digest`; `null` if denied
     pub scope: Option<String>,
+    /// Reason given by the approver
     pub reason: Option<String>,
+    /// When the decision was made
     #[schema(format = DateTime)]
     pub at: String,
 }
@@ -81,6 +98,7 @@ pub struct ApprovalAnswerView {
 /// One page of approvals, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ApprovalList {
+    /// Approvals of this page
     pub approvals: Vec<ApprovalView>,
     /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
@@ -89,6 +107,7 @@ pub struct ApprovalList {
 /// An approval with its scope.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"scope": "once"}))]
 pub struct ApproveRequest {
     /// `once`: this execution. `session`: the same rules in this sandbox. `digest`: the same code in this tenant
     #[schema(value_type = String, example = "once")]
@@ -98,6 +117,7 @@ pub struct ApproveRequest {
 /// A denial.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"reason": "the code deletes files"}))]
 pub struct DenyRequest {
     /// Reason that is returned to the caller
     #[schema(max_length = 1000)]

@@ -33,9 +33,10 @@ pub enum OutputFiles {
 /// A one-shot run: creates a sandbox, runs the code, collects output files and ends the sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"code": "print(6 * 7)", "language": "python", "limits": {"wall_ms": 30000}}))]
 pub struct RunRequest {
-    /// Code to run. Required, here or as the form part `code`
-    #[schema(example = "print(6 * 7)")]
+    /// Code to run; in a form, the part `code` can replace it
+    #[schema(required = true, example = "print(6 * 7)")]
     pub code: Option<String>,
     /// `python`, `javascript`, `typescript` or `bash` [default: `python`]
     pub language: Option<String>,
@@ -45,14 +46,18 @@ pub struct RunRequest {
     pub template: Option<String>,
     /// Limits profile: `small` or `data` [default: set by the server]
     pub profile: Option<String>,
+    /// Limits that override those of the profile
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
+    /// Environment variables
     pub env: BTreeMap<String, String>,
     /// Secret environment variables; values of at least 8 characters, redacted from everything that is returned
     #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
     pub secrets: SecretValues,
+    /// Input files
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
+    /// `content`: with the content of output files. `facts`: path, size and digest only
     pub output_files: OutputFiles,
     /// Return results exactly as the code produced them, without sanitizing them
     pub raw_results: bool,
@@ -68,9 +73,10 @@ pub struct RunForm {
     #[schema(value_type = Option<RunRequest>)]
     pub request: Option<String>,
     /// Code to run, if it is not in `request`
+    #[schema(example = "print(6 * 7)")]
     pub code: Option<String>,
     /// Input files; each part needs a file name
-    #[schema(value_type = Vec<String>, format = Binary)]
+    #[schema(required = false, value_type = Vec<String>, format = Binary)]
     pub file: Vec<Vec<u8>>,
 }
 
@@ -81,13 +87,14 @@ pub struct SandboxForm {
     #[schema(value_type = Option<SandboxRequest>)]
     pub request: Option<String>,
     /// Input files; each part needs a file name
-    #[schema(value_type = Vec<String>, format = Binary)]
+    #[schema(required = false, value_type = Vec<String>, format = Binary)]
     pub file: Vec<Vec<u8>>,
 }
 
 /// A persistent sandbox to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"idle_ms": 600000, "metadata": {"job": "report"}}))]
 pub struct SandboxRequest {
     /// Snapshot to start from. Its tier, template and limits apply; `tier`, `template`, `profile`, `limits` and `inputs` must
     /// be absent
@@ -98,13 +105,17 @@ pub struct SandboxRequest {
     pub template: Option<String>,
     /// Limits profile: `small` or `data` [default: set by the server]
     pub profile: Option<String>,
+    /// Limits that override those of the profile
     #[schema(value_type = Option<LimitsRequest>)]
     pub limits: Option<Object<LimitsRequest>>,
+    /// Environment variables of all executions
     pub env: BTreeMap<String, String>,
     /// Secret environment variables; values of at least 8 characters, redacted from everything that is returned
     #[schema(value_type = BTreeMap<String, String>, example = json!({"API_TOKEN": "a value of at least 8 characters"}))]
     pub secrets: SecretValues,
+    /// Labels that are returned with the sandbox
     pub metadata: BTreeMap<String, String>,
+    /// Input files
     #[schema(value_type = Vec<InputContent>)]
     pub inputs: Vec<Object<InputContent>>,
     /// Idle timeout: time since the last use after which the sandbox ends [default: set by the server]
@@ -126,11 +137,14 @@ pub struct SandboxRequest {
 /// Code to run in an existing sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"code": "print(6 * 7)"}))]
 pub struct ExecuteRequest {
-    #[schema(example = "x = 1")]
+    /// Code to run
+    #[schema(required = true, example = "x = 1")]
     pub code: Option<String>,
     /// Run in the default context of this language [default: `python`]. Cannot be combined with `context_id`
     pub language: Option<String>,
+    /// Run in this context [default: the default context of `language`]
     pub context_id: Option<String>,
     /// Environment variables, in addition to those of the sandbox
     pub env: BTreeMap<String, String>,
@@ -150,6 +164,7 @@ pub struct ExecuteRequest {
 /// A context to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"cwd": "/home/user", "language": "python"}))]
 pub struct ContextRequest {
     /// `python`, `javascript`, `typescript` or `bash` [default: `python`]
     pub language: Option<String>,
@@ -160,6 +175,7 @@ pub struct ContextRequest {
 /// An extension of a deadline.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"ms": 600000}))]
 pub struct ExtendRequest {
     /// For a sandbox: minimum time from now until it ends. For an execution: time added to its limit
     #[schema(minimum = 1000, maximum = 86_400_000, example = 600_000)]

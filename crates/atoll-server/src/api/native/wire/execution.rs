@@ -10,33 +10,46 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionAnswer {
+    /// Execution ID
     #[schema(example = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub execution_id: String,
     /// `null` if no sandbox was started
     pub sandbox_id: Option<String>,
     /// `null` if no sandbox was started
     pub context_id: Option<String>,
+    /// Language of the code
     pub language: String,
+    /// Isolation tier that the code ran in
     pub tier: String,
     /// `ok`, `error`, `timeout`, `cpu_limit`, `memory_limit`, `denied`, `approval_denied`, `approval_expired`,
     /// `interrupted`, `crashed` or `killed`
     #[schema(example = "ok")]
     pub outcome: String,
+    /// Exit code of the program; `null` if there is none
     pub exit_code: Option<i32>,
+    /// Standard output
     pub stdout: String,
+    /// Standard error
     pub stderr: String,
+    /// Which output reached its limit
     pub truncated: ExecutionTruncated,
+    /// Values and pictures that the code displayed
     pub results: Vec<ExecutionResult>,
     /// Exception or error that ended the code
     pub error: Option<ExecutionError>,
+    /// What was denied, and what to do instead
     pub hint: Option<ExecutionHint>,
     /// Files that the code wrote to `/data/output`; one-shot runs only
     pub files: Vec<ExecutionFile>,
+    /// Output files that were not returned
     pub left_out: ExecutionLeftOut,
     /// Findings of the policy check before the code ran
     pub findings: Vec<ExecutionFinding>,
+    /// Resources that the execution used
     pub usage: ExecutionUsage,
+    /// Active isolation layers
     pub receipt: ExecutionReceipt,
+    /// Origin of the output
     pub provenance: ExecutionProvenance,
     /// `null` unless this was a dry run
     pub dry_run: Option<ExecutionDryRun>,
@@ -51,6 +64,7 @@ pub struct ExecutionTierChoice {
     /// Requested tier; `null` if the request did not specify one
     #[schema(example = "auto")]
     pub asked: Option<String>,
+    /// Why this tier was selected
     pub reason: String,
     /// Tier of a first attempt that could not run the code; its output is discarded
     pub moved_from: Option<String>,
@@ -79,10 +93,13 @@ pub struct ExecutionDryRun {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionChange {
+    /// Path below `/data/output`
     pub path: String,
     /// `new`, `changed` or `same`
     pub kind: String,
+    /// Size in bytes
     pub size: u64,
+    /// SHA-256 of the content
     pub sha256: String,
     /// Unified diff; a new file is compared with an empty one. `null` if the file is not text or too large
     pub diff: Option<String>,
@@ -91,6 +108,7 @@ pub struct ExecutionChange {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionHost {
+    /// Host name or address
     pub host: String,
     /// `null` for a name lookup
     pub port: Option<u16>,
@@ -99,7 +117,9 @@ pub struct ExecutionHost {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionProgram {
+    /// Path of the program
     pub path: String,
+    /// Arguments
     pub args: Vec<String>,
 }
 
@@ -107,19 +127,25 @@ pub struct ExecutionProgram {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionProvenance {
+    /// Always `sandbox`
     #[schema(example = "sandbox")]
     pub source: String,
     /// Always `false`
     pub trusted: bool,
+    /// Isolation tier that the code ran in
     pub tier: String,
+    /// Execution ID
     pub execution_id: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionTruncated {
+    /// Whether stdout is incomplete
     pub stdout: bool,
+    /// Whether stderr is incomplete
     pub stderr: bool,
+    /// Whether results are incomplete
     pub results: bool,
 }
 
@@ -129,7 +155,9 @@ pub struct ExecutionTruncated {
 pub struct ExecutionResult {
     /// Whether this is the value of the last expression
     pub main: bool,
+    /// Content by MIME type
     pub data: BTreeMap<String, Value>,
+    /// Data of the chart, if the result is a chart that was recognized
     pub chart: Option<Value>,
     /// Formats that were sanitized: active content was removed
     pub cleaned: Vec<String>,
@@ -140,17 +168,22 @@ pub struct ExecutionResult {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionLeftOutForm {
+    /// MIME type
     #[schema(example = "application/javascript")]
     pub form: String,
+    /// Why the format was omitted
     pub why: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionError {
+    /// Name of the exception
     #[schema(example = "ValueError")]
     pub name: String,
+    /// Message of the exception
     pub value: String,
+    /// Lines of the traceback
     pub traceback: Vec<String>,
 }
 
@@ -158,17 +191,24 @@ pub struct ExecutionError {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionHint {
+    /// What was denied
     pub refused: String,
+    /// Rule that denied it
     pub rule: String,
+    /// What to do instead
     pub instead: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionFile {
+    /// Path below `/data/output`
     pub path: String,
+    /// Size in bytes
     pub size: u64,
+    /// SHA-256 of the content
     pub sha256: String,
+    /// MIME type
     pub media_type: String,
     /// Path where `atoll run` saved the file; always `null` over HTTP
     pub saved: Option<String>,
@@ -181,14 +221,18 @@ pub struct ExecutionFile {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionLeftOut {
+    /// Number of files
     pub count: u64,
+    /// The first 100 of these files
     pub files: Vec<ExecutionLeftOutFile>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionLeftOutFile {
+    /// Path below `/data/output`
     pub path: String,
+    /// Why the file was not returned
     pub why: String,
 }
 
@@ -203,8 +247,11 @@ pub struct ExecutionFinding {
     pub severity: String,
     /// Verdict of the policy: `allow`, `warn`, `ask` or `deny`
     pub verdict: String,
+    /// Line in the code, from 1
     pub line: u32,
+    /// Column in the line, from 1
     pub column: u32,
+    /// What was found
     pub message: String,
     /// What to write instead
     pub instead: String,
@@ -213,11 +260,17 @@ pub struct ExecutionFinding {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionUsage {
+    /// Wall-clock time in milliseconds
     pub wall_ms: u64,
+    /// CPU time in milliseconds
     pub cpu_ms: u64,
+    /// Highest memory use in bytes
     pub peak_memory_bytes: u64,
+    /// Size of the output in bytes
     pub output_bytes: u64,
+    /// Bytes received over the network
     pub net_in_bytes: u64,
+    /// Bytes sent over the network
     pub net_out_bytes: u64,
 }
 
@@ -225,7 +278,9 @@ pub struct ExecutionUsage {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionReceipt {
+    /// Isolation tier
     pub tier: String,
+    /// Layers by name, with what the kernel reports about each
     pub layers: BTreeMap<String, Value>,
     /// Digest of the template; `null` if no sandbox was started
     pub template: Option<String>,

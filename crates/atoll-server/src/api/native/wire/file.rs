@@ -19,23 +19,31 @@ pub enum FileKind {
 /// A file, directory or other entry. Symbolic links are followed.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct FileEntry {
+    /// Path in the sandbox
     pub path: String,
+    /// `file`, `directory`, `link` (a dangling symbolic link) or `other`
     pub kind: FileKind,
+    /// Size in bytes
     pub size: u64,
     /// Permission bits
     pub mode: u32,
+    /// Owner
     pub owner: String,
+    /// Group
     pub group: String,
+    /// Time of the last change
     #[schema(format = DateTime)]
     pub modified: String,
     /// Resolved target, if the entry is a symbolic link
     pub link_target: Option<String>,
+    /// Metadata that was stored with the file
     pub metadata: BTreeMap<String, String>,
 }
 
 /// One page of entries, in lexical order.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct FileList {
+    /// Entries of this page
     pub entries: Vec<FileEntry>,
     /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
@@ -43,14 +51,19 @@ pub struct FileList {
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"from": "/home/user/draft.csv", "to": "/home/user/report.csv"}))]
 pub struct MoveRequest {
+    /// Path to move; relative paths start at `/home/user`
     pub from: String,
+    /// New path
     pub to: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"path": "/home/user/reports"}))]
 pub struct DirRequest {
+    /// Path of the directory; relative paths start at `/home/user`
     pub path: String,
 }
 

@@ -16,6 +16,7 @@ pub struct Health {
 /// A key to create.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "notebook server", "scopes": ["run", "read"], "tenant": "team-1"}))]
 pub struct NewKeyRequest {
     /// Display name: 1 to 100 printable characters
     #[schema(min_length = 1, max_length = 100, example = "notebook server")]
@@ -28,6 +29,7 @@ pub struct NewKeyRequest {
     #[serde(default)]
     #[schema(value_type = Option<Vec<String>>, example = json!(["run", "read"]))]
     pub scopes: Option<Vec<Scope>>,
+    /// Quotas of the key [default: set by the server]
     #[serde(default)]
     #[schema(value_type = Option<KeyQuotas>)]
     pub quotas: Option<Object<KeyQuotas>>,
@@ -37,12 +39,16 @@ pub struct NewKeyRequest {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyQuotas {
+    /// Maximum number of live sandboxes
     #[schema(minimum = 1, maximum = 100_000)]
     pub live_sandboxes: Option<u64>,
+    /// Maximum number of sandboxes created per minute
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub creates_per_minute: Option<u64>,
+    /// CPU time per day, in seconds
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     pub cpu_seconds_per_day: Option<u64>,
+    /// Bytes sent and received per day
     #[schema(minimum = 1024, maximum = 1_125_899_906_842_624_u64)]
     pub bytes_per_day: Option<u64>,
 }
@@ -50,13 +56,19 @@ pub struct KeyQuotas {
 /// A key without its secret.
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct Key {
+    /// Key ID
     #[schema(example = "key_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
+    /// Display name
     pub name: String,
+    /// Tenant that owns everything the key creates
     pub tenant: String,
+    /// Scopes of the key
     #[schema(value_type = Vec<String>)]
     pub scopes: Vec<Scope>,
+    /// Quotas of the key
     pub quotas: KeyQuotas,
+    /// When the key was created
     #[schema(format = DateTime)]
     pub created: String,
     /// When the key was revoked
@@ -69,6 +81,7 @@ pub struct Key {
 
 #[derive(Debug, Deserialize, Serialize, ToSchema)]
 pub struct KeyList {
+    /// All keys
     pub keys: Vec<Key>,
 }
 

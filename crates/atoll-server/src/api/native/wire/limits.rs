@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsRequest {
+    /// Memory limit of the sandbox
     #[schema(minimum = 67_108_864, example = 1_073_741_824)]
     pub memory_bytes: Option<u64>,
     /// CPUs in thousandths; 1500 is one and a half CPUs
@@ -38,13 +39,21 @@ pub struct LimitsRequest {
 /// The limits of a sandbox.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct LimitsAnswer {
+    /// Memory limit of the sandbox
     pub memory_bytes: u64,
+    /// CPUs in thousandths
     pub cpu_milli: u64,
+    /// Wall-clock time limit of one execution
     pub wall_ms: u64,
+    /// CPU time limit of one execution
     pub cpu_time_ms: u64,
+    /// Size of the scratch disk
     pub scratch_bytes: u64,
+    /// Maximum number of processes and threads
     pub processes: u64,
+    /// Maximum size of stdout, and separately of stderr, of one execution
     pub text_output_bytes: u64,
+    /// Maximum size of the rich results of one execution
     pub rich_output_bytes: u64,
 }
 

@@ -19,6 +19,7 @@ pub enum PolicyRequest {
 /// The name and digest of a policy.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PolicyName {
+    /// Name of the policy
     #[schema(example = "guarded")]
     pub name: String,
     /// Digest of all rules of the policy
@@ -30,11 +31,13 @@ pub struct PolicyName {
 pub struct PolicyAnswer {
     #[serde(flatten)]
     pub which: PolicyName,
+    /// What the policy is for
     pub description: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PolicyList {
+    /// Policies that requests can name
     pub policies: Vec<PolicyAnswer>,
     /// Policy of the caller's tenant
     pub own: String,

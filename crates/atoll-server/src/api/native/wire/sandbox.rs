@@ -14,9 +14,12 @@ use utoipa::ToSchema;
 /// A live sandbox, or one that ended within the last 24 hours.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SandboxAnswer {
+    /// Sandbox ID
     #[schema(example = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
+    /// Template name
     pub template: String,
+    /// Isolation tier
     pub tier: String,
     /// `running`, `paused` or `ended`
     pub state: String,
@@ -24,21 +27,25 @@ pub struct SandboxAnswer {
     pub paused_to: Option<String>,
     /// Why the last attempt to resume the sandbox failed
     pub problem: Option<String>,
+    /// When the sandbox was created
     #[schema(format = DateTime)]
     pub created: String,
     /// When the sandbox ends unless it is used or extended
     #[schema(format = DateTime)]
     pub ends_at: Option<String>,
+    /// When the sandbox ended
     #[schema(format = DateTime)]
     pub ended: Option<String>,
     /// Why the sandbox ended
     #[schema(example = "expired_idle")]
     pub reason: Option<String>,
+    /// Labels from the request
     pub metadata: BTreeMap<String, String>,
     /// Number of executions so far
     pub executions: u64,
     /// IDs of running executions
     pub running: Vec<String>,
+    /// Number of executions after which the sandbox ends; `null` if there is no such limit
     pub max_executions: Option<u64>,
     /// `null` if the sandbox has ended
     pub limits: Option<LimitsAnswer>,
@@ -49,6 +56,7 @@ pub struct SandboxAnswer {
 /// One page of sandboxes, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SandboxList {
+    /// Sandboxes of this page
     pub sandboxes: Vec<SandboxAnswer>,
     /// Pass as `after` to get the next page; `null` on the last page
     pub next: Option<String>,
@@ -56,14 +64,18 @@ pub struct SandboxList {
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ContextAnswer {
+    /// Context ID
     #[schema(example = "ctx_aaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
+    /// Language of the context
     pub language: String,
+    /// Working directory
     pub cwd: String,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ContextList {
+    /// Contexts of the sandbox
     pub contexts: Vec<ContextAnswer>,
 }
 

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 /// A snapshot to create.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"name": "after setup"}))]
 pub struct SnapshotRequest {
     /// Display name; need not be unique
     #[schema(min_length = 1, max_length = 128)]
@@ -19,13 +20,18 @@ pub struct SnapshotRequest {
 /// The saved state of a sandbox.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SnapshotAnswer {
+    /// Snapshot ID
     #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
     pub id: String,
+    /// Display name
     pub name: Option<String>,
     /// Sandbox that the snapshot was taken from
     pub sandbox_id: String,
+    /// Template name
     pub template: String,
+    /// Isolation tier
     pub tier: String,
+    /// When the snapshot was taken
     #[schema(format = DateTime)]
     pub created: String,
     /// Size on disk
@@ -35,12 +41,14 @@ pub struct SnapshotAnswer {
 /// Snapshots, newest first.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct SnapshotList {
+    /// Snapshots of the tenant
     pub snapshots: Vec<SnapshotAnswer>,
 }
 
 /// A rollback to a snapshot.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"snapshot": "snpaaaaaaaaaaaaaaaaaaaaaaaaaa"}))]
 pub struct RollbackRequest {
     /// ID of a snapshot of this sandbox
     #[schema(example = "snpaaaaaaaaaaaaaaaaaaaaaaaaaa")]
@@ -50,6 +58,7 @@ pub struct RollbackRequest {
 /// Forks of a sandbox.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(example = json!({"count": 2}))]
 pub struct ForkRequest {
     /// Number of forks [default: 1]
     #[schema(minimum = 1, maximum = 20)]
@@ -58,6 +67,7 @@ pub struct ForkRequest {
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct ForkAnswer {
+    /// The new sandboxes
     pub sandboxes: Vec<SandboxAnswer>,
 }
 

@@ -7,26 +7,35 @@ use utoipa::ToSchema;
 /// A template. Fields that depend on the build are `null` until it is built.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct TemplateAnswer {
+    /// Template name
     pub name: String,
+    /// What the template is for
     pub description: String,
+    /// Whether the template is built
     pub built: bool,
+    /// Digest of the built template
     #[schema(example = "sha256:0123")]
     pub digest: Option<String>,
     /// Python version
     pub python: Option<String>,
+    /// Size on disk
     pub size_bytes: Option<u64>,
+    /// When the template was built
     #[schema(format = DateTime)]
     pub built_at: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct TemplateList {
+    /// All templates
     pub templates: Vec<TemplateAnswer>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct PackageAnswer {
+    /// Package name
     pub name: String,
+    /// Package version
     pub version: String,
 }
 
@@ -35,6 +44,7 @@ pub struct PackageAnswer {
 pub struct TemplateDetail {
     #[serde(flatten)]
     pub template: TemplateAnswer,
+    /// Python packages in the template
     pub packages: Vec<PackageAnswer>,
 }
 
