@@ -1,7 +1,30 @@
-//! The description of the API is one to work with: its example bodies are accepted, and it has words for every field.
+//! The description of the API is one to work with: its example bodies are accepted, it has words for every field, and the page
+//! `/docs` shows it on a narrow screen.
 
 use super::*;
 use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// Opens everything on the page, and tells the frame around it what there is.
+const MEASURE: &str = r#"<script>
+addEventListener("load", () => {
+  for (const box of document.querySelectorAll("details")) box.open = true;
+  const routes = [...document.querySelectorAll(".route")];
+  const hasLines = route => route.querySelector("pre.curl") && route.querySelector("pre.python");
+  const { scrollWidth, clientWidth } = document.documentElement;
+  parent.postMessage({
+    scrollWidth, clientWidth, routes: routes.length, lines: routes.filter(hasLines).length,
+    required: document.querySelectorAll(".required").length,
+  }, "*");
+});
+</script>
+</html>"#;
+
+/// Shows the page 360 pixels wide, and what it tells as the only text.
+const FRAME: &str = r#"<!doctype html>
+<html><head><script>
+addEventListener("message", told => { document.body.textContent = JSON.stringify(told.data); });
+</script></head><body><iframe src="page.html" width="360" height="800"></iframe></body></html>"#;
 
 /// Every operation, as its method, its path and its description.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
@@ -102,4 +125,44 @@ fn required_parameters_of_a_query_have_an_example() {
             );
         }
     }
+}
+
+#[test]
+fn a_real_browser_shows_every_route_on_a_narrow_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let document = serde_json::to_value(document()).unwrap();
+    let text = document.to_string().replace("</", "<\\/");
+    let answer =
+        format!("<script>fetch = () => Promise.resolve({{ json: () => Promise.resolve({text}) }});</script>\n<script>");
+    let page = include_str!("../page.html").replacen("<script>", &answer, 1);
+    fs_err::write(dir.path().join("page.html"), page.replace("</html>", MEASURE)).unwrap();
+    fs_err::write(dir.path().join("frame.html"), FRAME).unwrap();
+    let told = told_by_browser(dir.path());
+    let routes = Value::from(operations(&document).len());
+    assert_eq!((&told["routes"], &told["lines"]), (&routes, &routes), "{told}");
+    assert_eq!(told["scrollWidth"], told["clientWidth"], "{told}");
+    assert!(told["required"].as_u64() > Some(10), "{told}");
+}
+
+/// What the frame shows in the end.
+fn told_by_browser(dir: &Path) -> Value {
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ])
+        .args(["--virtual-time-budget=10000", "--timeout=240000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
+        .arg(format!("file://{}", dir.join("frame.html").display()))
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let body = shown
+        .split_once("<body>")
+        .and_then(|(_, rest)| rest.split_once("</body>"));
+    let (told, _) = body.unwrap_or_else(|| panic!("chromium shows no page: {shown}"));
+    serde_json::from_str(told).unwrap_or_else(|error| panic!("{error}: {told}"))
 }
