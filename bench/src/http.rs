@@ -16,6 +16,7 @@ const COUNT: usize = 100;
 const FILE_MIB: usize = 1024;
 const TURNS: usize = 3;
 const BURST: usize = 100;
+const BODIES: usize = 40;
 /// A pool that does not grow: what is left after a load can be compared with what was there before.
 const STEADY: [&str; 4] = ["--pool-min", "8", "--pool-max", "8"];
 
@@ -148,6 +149,25 @@ pub(crate) fn burst() -> Result<Vec<Row>> {
         "ms",
         each,
         "no failure",
+    )])
+}
+
+/// Memory of the server after many large bodies at once, beside what it had before.
+pub(crate) fn large_bodies() -> Result<Vec<Row>> {
+    let home = tempfile::tempdir()?;
+    let server = load::server(home.path(), "python-min", 60, &STEADY)?;
+    let resident_mib = || anyhow::Ok(server.resident_bytes()? as f64 / f64::from(1 << 20));
+    let idle = resident_mib()?;
+    let read = load::large_bodies(&server, BODIES)?;
+    std::thread::sleep(Duration::from_secs(10));
+    let mut series = Series::of(vec![resident_mib()?]);
+    series.failures = BODIES - read;
+    Ok(vec![series.row(
+        "burst",
+        "server's RSS 10 s after 40 bodies of 10 MB",
+        "MiB",
+        ("idle", idle),
+        "<= 2",
     )])
 }
 

@@ -29,6 +29,7 @@ const NAMES: &[&str] = &[
     "http_throughput",
     "http_burst",
     "http_files",
+    "burst",
 ];
 /// Only when they are named.
 const ON_REQUEST: &[&str] = &["http_sdk", "load", "soak"];
@@ -65,6 +66,7 @@ pub(crate) async fn run(name: &str) -> Result<Vec<Row>> {
         "http_throughput" => aside(http::throughput).await,
         "http_burst" => aside(http::burst).await,
         "http_files" => aside(http::files).await,
+        "burst" => aside(http::large_bodies).await,
         "http_sdk" => aside(http::sdk).await,
         "load" => aside(http::load).await,
         "soak" => aside(http::soak).await,

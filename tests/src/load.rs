@@ -203,6 +203,34 @@ impl Seen {
     }
 }
 
+/// A JSON body that is read whole and then refused, because metadata is shorter.
+const LARGE_BODY_BYTES: usize = 10_000_000;
+
+/// Sends large bodies at the same time, in turn for two tenants: together they fit into what the server keeps of requests.
+/// Returns how many were read whole.
+pub fn large_bodies(server: &Server, count: usize) -> Result<usize> {
+    let other = server.new_key(&json!({"name": "other", "tenant": "other", "scopes": ["run"]}))?;
+    let keys = [server.key.as_str(), other.as_str()];
+    let body = json!({"metadata": {"large": "x".repeat(LARGE_BODY_BYTES)}}).to_string();
+    let was_read = |key: &str| {
+        let answer = server.send_as(key, "POST", "/v1/sandboxes", Some(&body));
+        answer.is_ok_and(|answer| answer.status == 400)
+    };
+    Ok(std::thread::scope(|scope| {
+        let was_read = &was_read;
+        let sent: Vec<_> = keys
+            .into_iter()
+            .cycle()
+            .take(count)
+            .map(|key| scope.spawn(move || was_read(key)))
+            .collect();
+        sent.into_iter()
+            .filter_map(|one| one.join().ok())
+            .filter(|read| *read)
+            .count()
+    }))
+}
+
 /// Waits until the server holds no more than before: processes, and descriptors but for a few.
 pub fn nothing_is_left(server: &Server, before: Held) -> Result<()> {
     let most = before.descriptors + 16;

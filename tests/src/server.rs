@@ -93,11 +93,20 @@ impl Server {
 
     /// The most memory that it has had.
     pub fn peak_bytes(&self) -> Result<u64> {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// The memory that it has now, with the pages of its program.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        self.status_bytes("VmRSS:")
+    }
+
+    fn status_bytes(&self, name: &str) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kib: u64 = line
             .and_then(|line| line.split_whitespace().next())
-            .context("no peak")?
+            .with_context(|| format!("no {name}"))?
             .parse()?;
         Ok(kib << 10)
     }

@@ -39,6 +39,7 @@ pub use root::host_parts;
 pub use scratch::is_on_disk as scratch_is_on_disk;
 pub use shell::{AgentMain, AgentStart};
 pub use step::{StepError, chain};
+pub use sys::heap::return_freed_memory;
 pub use walls::NoWall;
 
 /// The library that a zygote loads, built by `build.rs`.

@@ -1,6 +1,8 @@
 //! Load and soak in seconds: the long ones are `cargo xtask bench load` and `cargo xtask bench soak`.
 
-use atoll_tests::load::{Held, Load, PLAIN, Until, nothing_is_left, round, server};
+use atoll_tests::load::{Held, Load, PLAIN, Until, large_bodies, nothing_is_left, round, server};
+use atoll_tests::process::eventually;
+use atoll_tests::server::Server;
 
 /// A leak of a sandbox's process, descriptor or record would show many times over.
 #[test]
@@ -41,4 +43,17 @@ fn memory_stays_flat_over_many_sandboxes() {
         nothing_is_left(&server, at_rest).unwrap();
         grown_kib.push(Held::by(&server).memory_kib.saturating_sub(before.memory_kib));
     }
+}
+
+/// Freed blocks that the allocator keeps would stay for as long as the server lives: hundreds of megabytes here.
+#[test]
+fn the_memory_of_a_burst_of_large_bodies_is_returned() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let idle = server.resident_bytes().unwrap();
+    assert_eq!(large_bodies(&server, 40).unwrap(), 40);
+    eventually("the memory of the bodies is returned", || {
+        server.resident_bytes().is_ok_and(|now| now <= 2 * idle)
+    })
+    .unwrap();
 }

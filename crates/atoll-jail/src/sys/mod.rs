@@ -6,6 +6,7 @@
 
 #[expect(dead_code, reason = "shared with the zygote's library, which uses the rest")]
 pub(crate) mod fork_wire;
+pub(crate) mod heap;
 mod kernel;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod kvm;

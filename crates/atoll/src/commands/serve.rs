@@ -16,6 +16,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitStatus, Failure> {
         return print(&config::print(&resolved));
     }
     usable_home()?;
+    // Bodies are read whole: what a burst of large ones used must not stay.
+    atoll_jail::return_freed_memory();
     let _logs = logs::set_up(&resolved.settings).map_err(|error| Failure::bad(&error))?;
     raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
