@@ -63,6 +63,23 @@ test('the end', async () => {
   await assert.rejects(sandbox.runCode('1'))
 })
 
+const LOOP = "import time\nprint('on', flush=True)\nwhile True: time.sleep(1)"
+
+for (const [what, wait] of [
+  ['code', (sandbox, onStdout) => sandbox.runCode(LOOP, { onStdout, timeoutMs: 0 })],
+  ['a command', (sandbox, onStdout) => sandbox.commands.run('echo on; sleep 600', { onStdout, timeoutMs: 0 })],
+]) {
+  test(`a sandbox whose time is over says so to who waits for ${what}`, async () => {
+    const sandbox = await Sandbox.create()
+    let told = false
+    const ended = assert.rejects(wait(sandbox, () => { told = true }), /sandbox was killed/)
+    await until('the first output', 120_000, () => told)
+    await sandbox.setTimeout(1_000)
+    await ended
+    assert.equal(await sandbox.isRunning(), false)
+  })
+}
+
 test('a wrong key is refused', () =>
   assert.rejects(Sandbox.create({ apiKey: `e2b_${'0'.repeat(40)}` }), AuthenticationError))
 

@@ -74,6 +74,25 @@ def test_a_killed_sandbox_says_so_to_who_waits():
     killer.join()
 
 
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda s, told: s.run_code("import time\nprint(1, flush=True)\nwhile True: time.sleep(1)", on_stdout=told),
+        lambda s, told: s.commands.run("echo 1; sleep 600", on_stdout=told, timeout=0),
+    ],
+    ids=["code", "command"],
+)
+def test_a_sandbox_whose_time_is_over_says_so_to_who_waits(wait):
+    s = Sandbox.create()
+    started = threading.Event()
+    ender = threading.Thread(target=lambda: (started.wait(120), s.set_timeout(1)))
+    ender.start()
+    with pytest.raises(SandboxException, match="sandbox was killed"):
+        wait(s, lambda _: started.set())
+    ender.join()
+    assert not s.is_running()
+
+
 def test_a_closed_port_says_which(sandbox, server):
     request = urllib.request.Request(server["url"], headers={"Host": sandbox.get_host(3000)})
     with pytest.raises(urllib.error.HTTPError) as refused:

@@ -4,6 +4,7 @@ use atoll_tests::e2b::{create, key_of, read_until};
 use atoll_tests::server::Server;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
 #[test]
 fn parallel_creates_never_pass_a_quota() {
@@ -51,7 +52,7 @@ fn an_end_wins_over_what_runs_and_comes_once() {
     assert_eq!(ends.iter().filter(|status| **status == 204).count(), 1, "{ends:?}");
     assert!(ends.iter().all(|status| [204, 404].contains(status)), "{ends:?}");
     let mut rest = String::new();
-    std::io::Read::read_to_string(&mut running, &mut rest).ok();
+    running.read_to_string(&mut rest).ok();
     assert!(!rest.contains("ended"), "{rest}");
     for (method, path, body) in [
         ("POST", "/execute", "{\"code\":\"1\"}"),
@@ -60,6 +61,41 @@ fn an_end_wins_over_what_runs_and_comes_once() {
     ] {
         let late = sandbox.send(&server, method, path, body.as_bytes()).unwrap();
         assert_eq!(late.status, 502, "{path}: {late:?}");
+    }
+}
+
+#[test]
+fn a_sandbox_whose_time_is_over_is_lost_by_header_and_by_host() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({})).unwrap();
+    let code = "print('begun', flush=True)\nimport time\nwhile True: time.sleep(1)";
+    let mut running = sandbox.begin_code(&server, code).unwrap();
+    read_until(&mut running, "begun").unwrap();
+    let timeout = format!("/sandboxes/{}/timeout", sandbox.id);
+    let set = server.send("POST", &timeout, Some("{\"timeout\":1}")).unwrap();
+    assert_eq!(set.status, 204, "{}", set.text());
+    // Neither the last line nor the last chunk comes: the connection breaks off.
+    let mut rest = String::new();
+    running.read_to_string(&mut rest).ok();
+    assert!(!rest.contains("end_of_execution"), "{rest}");
+    assert!(!rest.ends_with("0\r\n\r\n"), "{rest}");
+    let calls = [
+        (49983, "GET", "/health"),
+        (49983, "GET", "/files?path=x"),
+        (49983, "POST", "/process.Process/List"),
+        (49999, "GET", "/contexts"),
+        (49999, "POST", "/execute"),
+    ];
+    for (port, method, path) in calls {
+        let named = sandbox.send(&server, method, path, b"{}").unwrap();
+        assert_eq!(named.status, 502, "{path}: {named:?}");
+        assert!(named.body.contains("was not found"), "{path}: {named:?}");
+        let host = format!("{port}-{}.sbx.localhost", sandbox.id);
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\n\r\n{{}}");
+        let answer = server.raw(head.as_bytes()).unwrap();
+        assert_eq!(answer.status, 502, "{host}{path}: {}", answer.text());
+        assert!(answer.text().contains("was not found"), "{path}: {}", answer.text());
     }
 }
 

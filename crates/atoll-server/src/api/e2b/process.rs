@@ -82,6 +82,8 @@ impl Followed {
     fn told(&self, said: CommandEvent) -> Vec<Item> {
         match said {
             CommandEvent::End(_) if self.late.load(Ordering::Acquire) => vec![Item::Error(too_late())],
+            // The end of the sandbox has killed it. Clients report that only if the connection breaks off.
+            CommandEvent::End(end) if end.signal.is_some() && self.session.end_reason().is_some() => vec![Item::Lost],
             CommandEvent::End(_) => self.note().into_iter().chain([said]).map(message).collect(),
             said => vec![message(said)],
         }
