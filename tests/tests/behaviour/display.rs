@@ -147,12 +147,17 @@ async fn broken_code_is_a_syntax_error_of_the_cell() -> Result<()> {
 #[tokio::test]
 async fn pip_install_tells_what_is_there_and_refuses_the_rest() -> Result<()> {
     let mut place = Place::new("python-min").await?;
-    let there = place.python("!pip install -q ipython 2>/dev/null\n_exit_code").await?;
+    let there = place.python("!pip install ipython 2>/dev/null\n_exit_code").await?;
     assert!(
         there.stdout.starts_with("Requirement already satisfied: ipython"),
         "{there:?}"
     );
     assert_eq!(texts(&there), ["0"]);
+    let quiet = place.python("%pip install -q ipython\n_exit_code").await?;
+    assert_eq!(
+        (quiet.stdout.as_str(), quiet.stderr.as_str(), texts(&quiet)),
+        ("", "", vec!["0"])
+    );
     let missing = place.python("%pip install no-such-package\n_exit_code").await?;
     assert_eq!(
         (missing.outcome, texts(&missing)),

@@ -317,19 +317,36 @@ fn an_error_for_want_of_a_network_says_so_in_its_value() -> Result<()> {
     Ok(())
 }
 
+const SUBPROCESS_PIP: &str =
+    "import subprocess, sys; subprocess.call([sys.executable, '-m', 'pip', 'install', 'no-such'])";
+
 #[test]
 fn pip_tells_what_is_there_and_what_cannot_come() -> Result<()> {
-    for code in [
-        "pip install no-such",
-        "pip3 install no-such",
-        "python3 -m pip install no-such",
+    for (lang, code) in [
+        ("bash", "pip install no-such"),
+        ("bash", "pip3 install no-such"),
+        ("bash", "python3 -m pip install no-such"),
+        ("bash", "echo no-such > /tmp/wishes.txt; pip install -r /tmp/wishes.txt"),
+        ("bash", "npm install no-such"),
+        ("python", "!cd /tmp && pip install no-such"),
+        ("python", "import pip; pip.main(['install', 'no-such'])"),
+        ("python", SUBPROCESS_PIP),
     ] {
-        let answer = run_json(&["--template", "python-min", "--lang", "bash", "-c", code])?;
+        let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
         let hint = answer.hint.as_ref().map(|hint| hint.rule.as_str());
         assert_eq!(hint, Some("packages: only those in the template"), "{code}: {answer:?}");
+        assert!(
+            answer.stderr.contains("`no-such` is not installed"),
+            "{code}: {answer:?}"
+        );
+        assert!(
+            answer.stderr.contains("`atoll template build NAME"),
+            "{code}: {answer:?}"
+        );
         assert!(!answer.stderr.contains("/usr/"), "{code}: {}", answer.stderr);
     }
-    let there = "pip install ipython && pip list | grep ^ipython && python3 -c 'import IPython'";
+    let there = "pip install ipython && python3 -m pip install 'ipython>=1' && pip list | grep ^ipython && \
+                 python3 -c 'import IPython'";
     for (lang, code) in [("bash", there), ("python", "!pip list | grep ^ipython")] {
         let answer = run_json(&["--template", "python-min", "--lang", lang, "-c", code])?;
         assert!(answer.stdout.contains("ipython "), "{answer:?}");

@@ -18,12 +18,16 @@ use std::process::Stdio;
 
 /// In the interpreter of the template, whose packages it tells.
 const PIP: &str = "#!/opt/atoll/venv/bin/python3 -I\nimport sys\nsys.path.insert(0, '/opt/atoll/kernel')\n\
-    from atoll_kernel.pip import main\nsys.exit(main(sys.argv[1:]))\n";
+    from atoll_kernel.pip import main\nsys.exit(main())\n";
+/// For `python -m pip` and `import pip`: the kernel directory is on the path of the template's interpreter.
+const PIP_MODULE: &str = "import sys\nfrom atoll_kernel.pip import main\n\n\
+    if __name__ == '__main__':\n    sys.exit(main())\n";
+const NPM: &str = include_str!("npm.sh");
 const PREFIX: &str = ".building-";
 /// Where the JavaScript kernel lies in the directory.
 const NODE: &str = "atoll_node";
 /// Commands that are ours, before the machine's own of the same name.
-const COMMANDS: [&str; 2] = ["bin/pip", "bin/pip3"];
+const COMMANDS: [(&str, &str); 3] = [("bin/pip", PIP), ("bin/pip3", PIP), ("bin/npm", NPM)];
 /// Their folder as a context sees it.
 pub(crate) const BIN: &str = "/opt/atoll/kernel/bin";
 /// The JavaScript kernel as a context sees it.
@@ -131,9 +135,9 @@ fn write_files(root: &Path) -> std::io::Result<()> {
         fs::write(file, text)?;
     }
     fs::create_dir(root.join("bin"))?;
-    for command in COMMANDS {
-        let file = root.join(command);
-        fs::write(&file, PIP)?;
+    for (name, text) in COMMANDS {
+        let file = root.join(name);
+        fs::write(&file, text)?;
         fs::set_permissions(&file, Permissions::from_mode(0o755))?;
     }
     fs::write(root.join("libatoll_zygote.so"), atoll_jail::ZYGOTE_LIBRARY)
@@ -144,7 +148,8 @@ fn sources() -> impl Iterator<Item = (&'static str, &'static str, &'static str)>
     let python = atoll_guest::KERNEL_FILES
         .iter()
         .map(|(name, text)| ("atoll_kernel", *name, *text));
-    python.chain(atoll_guest::NODE_FILES.iter().map(|(name, text)| (NODE, *name, *text)))
+    let node = atoll_guest::NODE_FILES.iter().map(|(name, text)| (NODE, *name, *text));
+    python.chain(node).chain([("", "pip.py", PIP_MODULE)])
 }
 
 /// Removes what killed processes left. The lock is held, so nobody is writing.
@@ -161,7 +166,7 @@ fn sweep(kernels: &Path) -> Result<(), KernelError> {
 fn digest() -> String {
     let mut hash = Sha256::new();
     let files = sources().map(|(package, name, text)| (format!("{package}/{name}"), text.as_bytes()));
-    let commands = COMMANDS.map(|name| (name.to_owned(), PIP.as_bytes()));
+    let commands = COMMANDS.map(|(name, text)| (name.to_owned(), text.as_bytes()));
     let library = [("libatoll_zygote.so".to_owned(), atoll_jail::ZYGOTE_LIBRARY)];
     for (name, bytes) in files.chain(commands).chain(library) {
         hash.update(format!("{name} {}\n", bytes.len()));
@@ -182,7 +187,14 @@ mod tests {
         let python = python::ask(Path::new("/usr/bin/python3")).unwrap();
         let path = ensure(home.path(), &python.executable, python.version).unwrap();
         assert!(path.join("atoll_kernel/__main__.py").is_file());
-        assert!(path.join("libatoll_zygote.so").is_file());
+        assert!(path.join("libatoll_zygote.so").is_file() && path.join("pip.py").is_file());
+        for command in ["pip", "pip3", "npm"] {
+            let mode = fs::metadata(path.join("bin").join(command))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o111, 0o111, "{command}");
+        }
         let inside = format!("{INSIDE}/kernel");
         let node = NODE_KERNEL.strip_prefix(&inside).unwrap().trim_start_matches('/');
         assert!(path.join(node).is_file() && path.join(NODE).join("vendor/sucrase/sucrase.min.cjs").is_file());

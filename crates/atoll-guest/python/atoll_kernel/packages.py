@@ -1,4 +1,4 @@
-"""`pip install` in a cell: what is there is told, what is not cannot come.
+"""`pip install` in a sandbox: answered from what is installed, never tried.
 
 Packages belong to the template; a sandbox has no network and a read-only tree. Without this, a command of the
 host's own Python would answer, with advice that is wrong here. Other commands of pip are left alone.
@@ -10,41 +10,85 @@ import re
 import shlex
 import sys
 from importlib import metadata
+from pathlib import Path
 
-REFUSED = (
-    "ERROR: `{name}` is not installed in this template, and packages cannot be installed inside a sandbox. "
-    "Use an installed package (`pip list`), or a template that includes this one."
+from atoll_kernel import releases
+
+MISSING = (
+    "ERROR: `{name}` is not installed in this template{instead}, "
+    "and packages cannot be installed inside a sandbox."
+)
+ADVICE = (
+    "Use an installed package (`pip list`), or a template that includes this one: on the host, add the "
+    "package to `requirements.in` of a recipe, lock it, and run `atoll template build NAME` "
+    "(see templates/README.md)."
 )
 
 _INSTALL = re.compile(r"(\S*python[\d.]* -m |uv )?pip[\d.]* install ")
-_WITH_VALUE = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target", "-c", "-r"}
+_REQUIREMENT = re.compile(
+    r"([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*(?:\[[^]]*\])?\s*\(?([^;()@]*)\)?\s*(?:;.*)?"
+)
+QUIET = {"-q", "-qq", "-qqq", "--quiet"}
+_FILE = {"-r", "--requirement"}
+_WITH_VALUE = {
+    *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-t", "--target", "-c", "--constraint"),
+    *("--trusted-host", "--proxy", "--timeout", "--retries", "--prefix", "--root", "--cache-dir"),
+    *("--only-binary", "--no-binary", "--platform", "--python-version", "--progress-bar"),
+}
+
+
+class Unreadable(Exception):
+    """A file of requirements that cannot be read."""
 
 
 def wanted_by(command: str) -> list[str] | None:
-    """What a shell command asks pip to install; None if it is another command, or more than that."""
+    """The arguments of a shell command that is one plain `pip install`; None for any other command."""
     words = _words(command)
     match = _INSTALL.match(" ".join(words) + " ")
-    return requirements(words[len(match[0].split()) :]) if match else None
+    return words[len(match[0].split()) :] if match else None
 
 
-def requirements(words: list[str]) -> list[str]:
-    """What is to be installed, of the words after `install`."""
-    rest, names = iter(words), []
+def install(arguments: list[str]) -> int:
+    """Answers the arguments of `pip install` like pip: a line for each package, and an exit code."""
+    try:
+        wanted = requirements(arguments)
+    except Unreadable as error:
+        print(f"ERROR: {error}", file=sys.stderr, flush=True)
+        return 1
+    if not wanted:
+        print("ERROR: `pip install` needs the name of at least one package.", file=sys.stderr, flush=True)
+        return 1
+    is_quiet = not QUIET.isdisjoint(arguments)
+    missing = [name for name in wanted if not _is_there(name, is_quiet)]
+    for name in missing:
+        print(MISSING.format(name=name, instead=_instead(name)), file=sys.stderr)
+    if missing:
+        print(ADVICE, file=sys.stderr, flush=True)
+    return 1 if missing else 0
+
+
+def requirements(arguments: list[str]) -> list[str]:
+    """What is to be installed, with what the named files require."""
+    rest, names = iter(arguments), []
     for word in rest:
-        if word in _WITH_VALUE:
-            value = next(rest, "")
-            names += [value] if word == "-r" else []
+        option, given, value = word.partition("=")
+        if option in _FILE:
+            names += _requirements_of(value if given else next(rest, ""))
+        elif word in _WITH_VALUE:
+            next(rest, "")
         elif not word.startswith("-"):
             names.append(word)
     return names
 
 
-def install(wanted: list[str]) -> int:
-    """Answers like pip: one line for each package, and an exit code."""
-    missing = [name for name in wanted if not _is_there(name)]
-    for name in missing:
-        print(REFUSED.format(name=name), file=sys.stderr, flush=True)
-    return 1 if missing or not wanted else 0
+def _requirements_of(file: str) -> list[str]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise Unreadable(f"cannot read the requirements file `{file}`: {reason}") from None
+    plain = (re.sub(r"(^|\s)#.*|\s--\w.*", "", line).strip() for line in lines)
+    return [line for line in plain if line and not line.startswith("-")]
 
 
 def _words(command: str) -> list[str]:
@@ -61,13 +105,25 @@ def _words(command: str) -> list[str]:
     return words[: end - 1] if words[end - 1 : end + 1] in (["2", ">"], ["1", ">"]) else words[:end]
 
 
-def _is_there(requirement: str) -> bool:
-    match = re.fullmatch(r"([A-Za-z0-9][\w.-]*?)(\[[^]]*\])?\s*(?:==\s*([\w.!+]+)|[<>=~!].*)?", requirement)
-    try:
-        version = metadata.version(match[1]) if match else None
-    except metadata.PackageNotFoundError:
-        version = None
-    if not match or version is None or (match[3] and match[3] != version):
+def _is_there(requirement: str, is_quiet: bool) -> bool:
+    match = _REQUIREMENT.fullmatch(requirement)
+    version = match and _version_of(match[1])
+    if not match or version is None or not releases.fits(version, match[2]):
         return False
-    print(f"Requirement already satisfied: {match[1]} ({version})", flush=True)
+    if not is_quiet:
+        print(f"Requirement already satisfied: {match[1]} ({version})", flush=True)
     return True
+
+
+def _instead(requirement: str) -> str:
+    match = _REQUIREMENT.fullmatch(requirement)
+    version = match and _version_of(match[1])
+    return f" (version {version} is)" if version else ""
+
+
+def _version_of(name: str) -> str | None:
+    """Of an installed package. pip itself is there, as the command that answers."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "of the sandbox" if name == "pip" else None

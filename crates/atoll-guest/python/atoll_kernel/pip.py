@@ -1,7 +1,8 @@
 """`pip` as a command of the sandbox: what is there is told, what is not cannot come.
 
-Laid out as `bin/pip` and `bin/pip3` before the machine's own, which knows other packages and gives advice that is wrong
-here. It answers `install`, `list`, `freeze`, `show` and `--version`; everything else is refused with what to do.
+Laid out as `bin/pip` and `bin/pip3` before the machine's own, which knows other packages and gives advice
+that is wrong here, and as the module `pip` for `python -m pip`. It answers `install`, `list`, `freeze`,
+`show` and `--version`; everything else is refused with what to do.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ REFUSED = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    command, *rest = [word for word in arguments if word not in ("-q", "--quiet", "-v")] or ["--help"]
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = next((word for word in arguments if not word.startswith("-")), (arguments or ["--help"])[0])
+    at = arguments.index(command) if command in arguments else 0
+    before, rest = arguments[:at], arguments[at + 1 :]
     match command:
         case "install":
-            return packages.install(packages.requirements(rest))
+            return packages.install(before + rest)
         case "list" | "freeze":
             return _list("==" if command == "freeze" else " ")
         case "show":
@@ -51,7 +55,3 @@ def _show(names: list[str]) -> int:
             missing += 1
             print(f"WARNING: Package(s) not found: {name}", file=sys.stderr)
     return 1 if missing else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
