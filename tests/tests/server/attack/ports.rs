@@ -25,14 +25,14 @@ threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 8000), Tell).serve_
 "#;
 
 /// Asks the address of the API, with these lines of a head besides.
-fn ask(server: &Server, path: &str, more: &str) -> Raw {
-    let mut connection = connect(server.api).unwrap();
+fn ask(server: &Server, path: &str, more: &str) -> anyhow::Result<Raw> {
+    let mut connection = connect(server.api)?;
     let head = format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{more}\r\n",
         server.api
     );
-    connection.write_all(head.as_bytes()).unwrap();
-    Raw::read(&mut connection).unwrap()
+    connection.write_all(head.as_bytes())?;
+    Raw::read(&mut connection)
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_server_inside_is_reached_by_headers_and_by_path() {
     assert_eq!(sandbox.run(&server, TELL).unwrap().status, 200);
     let id = &sandbox.id;
     let named = format!("E2b-Sandbox-Id: {id}\r\nE2b-Sandbox-Port: 8000\r\n");
-    let answer = ask(&server, "/a?b", &named);
+    let answer = ask(&server, "/a?b", &named).unwrap();
     assert_eq!((answer.status, answer.body.as_str()), (200, "/a?b None"));
     let prefix = format!("/sandboxes/{id}/ports/8000");
-    let answer = ask(&server, &format!("{prefix}/a?b"), "");
+    let answer = ask(&server, &format!("{prefix}/a?b"), "").unwrap();
     assert_eq!((answer.status, answer.body), (200, format!("/a?b {prefix}")));
     // Its cookies and its pages are apart from those of other servers at the same address.
     let cookie = format!("set-cookie: a=1; path={prefix}/b").to_ascii_lowercase();
@@ -56,7 +56,7 @@ fn a_server_inside_is_reached_by_headers_and_by_path() {
         "{}",
         answer.head
     );
-    let closed = ask(&server, &format!("/sandboxes/{id}/ports/8001/"), "");
+    let closed = ask(&server, &format!("/sandboxes/{id}/ports/8001/"), "").unwrap();
     assert_eq!(closed.status, 502, "{closed:?}");
     let mut connection = connect(server.api).unwrap();
     let head = format!(
@@ -83,11 +83,11 @@ fn a_private_sandbox_wants_its_token_by_headers_and_by_path_too() {
         // A key of the API opens no server inside.
         let key = format!("X-API-KEY: {}\r\n", server.key);
         for no_token in ["", "X-Access-Token: 0\r\n", &key] {
-            let refused = ask(&server, path, &format!("{headers}{no_token}"));
+            let refused = ask(&server, path, &format!("{headers}{no_token}")).unwrap();
             assert_eq!(refused.status, 403, "{path}: {refused:?}");
         }
         let token = format!("X-Access-Token: {}\r\n", sandbox.token);
-        let answer = ask(&server, path, &format!("{headers}{token}"));
+        let answer = ask(&server, path, &format!("{headers}{token}")).unwrap();
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
     }
 }
