@@ -255,13 +255,20 @@ impl Jailer {
         }
     }
 
+    /// Where the spawner has ended, the end of its sandboxes is told before the order is refused.
     fn order(&mut self, id: &SandboxId, order: &ToSpawner, fds: Vec<OwnedFd>) -> Result<(), Fault> {
-        let sandbox = self.sandboxes.get(id).ok_or("the sandbox does not exist")?;
+        let number = self.sandboxes.get(id).ok_or("the sandbox does not exist")?.template;
         let template = self
             .templates
-            .get_mut(&sandbox.template)
+            .get_mut(&number)
             .ok_or("the sandbox's template is not open")?;
-        Ok(template.post(order, fds)?)
+        match template.post(order, fds) {
+            Err(ChannelError::Closed) => {
+                self.hear_last_words(number)?;
+                Err("the sandbox has ended".into())
+            }
+            posted => Ok(posted?),
+        }
     }
 
     fn hear_spawner(&mut self, number: u32) -> Result<(), Fault> {
@@ -320,16 +327,26 @@ impl Jailer {
             FromSpawner::AttachFailed { sandbox, message } => self.tell(&FromJailer::ClaimFailed { sandbox, message }),
             FromSpawner::Ended { sandbox } => {
                 self.forget(&sandbox);
-                self.tell(&FromJailer::Ended { sandbox })
+                self.tell(&FromJailer::Ended {
+                    sandbox,
+                    with_spawner: false,
+                })
             }
         }
     }
 
     /// A spawner is gone and all its sandboxes with it. The next sandbox gets another, if this one ever stood.
+    /// The cause is told before the ends.
     fn lose_template(&mut self, number: u32, message: &str) -> Result<(), Fault> {
-        if let Some(lost) = self.templates.remove(&number).filter(|lost| lost.is_up) {
+        let stood = self.templates.remove(&number).filter(|lost| lost.is_up);
+        let with_spawner = stood.is_some();
+        if let Some(lost) = stood {
             self.lost.insert(number, lost.plan.clone());
         }
+        self.tell(&FromJailer::ZygoteDown {
+            template: number,
+            message: message.to_owned(),
+        })?;
         let lost: Vec<SandboxId> = self
             .sandboxes
             .iter()
@@ -338,12 +355,9 @@ impl Jailer {
             .collect();
         for sandbox in lost {
             self.forget(&sandbox);
-            self.tell(&FromJailer::Ended { sandbox })?;
+            self.tell(&FromJailer::Ended { sandbox, with_spawner })?;
         }
-        self.tell(&FromJailer::ZygoteDown {
-            template: number,
-            message: message.to_owned(),
-        })
+        Ok(())
     }
 
     /// The processes of a sandbox are gone: its groups go, too, and its host id is free.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub use machine::{Accelerator, VmPlan, VmStart, VmWay};
 
 /// The generation of these messages; both ends come from one binary and refuse another generation.
-pub const GENERATION: u32 = 7;
+pub const GENERATION: u32 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -430,6 +430,8 @@ pub enum FromJailer {
     },
     Ended {
         sandbox: SandboxId,
+        /// Its spawner has ended, and all sandboxes of that one.
+        with_spawner: bool,
     },
 }
 

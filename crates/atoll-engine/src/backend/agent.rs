@@ -4,6 +4,7 @@ use super::descriptors::{receive_long_on, send_bytes_on, watch};
 use super::error::TierError;
 use super::lines::{Line, Lines, Reply};
 use atoll_core::wire::agent::{Answer, Ask, FromAgent, Refusal, ToAgent, UNASKED, encode};
+use atoll_jail::channel::ChannelError;
 use atoll_jail::ferry;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use serde::{Deserialize, Serialize};
@@ -113,7 +114,7 @@ impl Agent {
     async fn send(&self, request: u32, ask: Ask, fds: &[BorrowedFd<'_>]) -> Result<Vec<u32>, TierError> {
         let body = encode(&ToAgent { request, ask }).ok_or_else(too_long)?;
         if fds.is_empty() {
-            send_bytes_on(&self.channel, &body, fds).await?;
+            self.send_bytes(&body, fds).await?;
             return Ok(Vec::new());
         }
         // Numbers are given in the order in which messages are sent.
@@ -126,8 +127,17 @@ impl Agent {
             false => 0,
         });
         let numbers = numbers.collect();
-        send_bytes_on(&self.channel, &body, fds).await?;
+        self.send_bytes(&body, fds).await?;
         Ok(numbers)
+    }
+
+    /// An agent that has hung up is gone; the channel to it is not at fault.
+    async fn send_bytes(&self, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), TierError> {
+        let sent = send_bytes_on(&self.channel, body, fds).await;
+        sent.map_err(|error| match error {
+            TierError::Channel(ChannelError::Closed) => TierError::Agent,
+            other => other,
+        })
     }
 }
 

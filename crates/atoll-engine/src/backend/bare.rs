@@ -157,7 +157,7 @@ impl BareSandbox {
             return Ok(());
         };
         match self.agent.ask_once(Ask::Interrupt { process, again }).await {
-            Ok((Answer::Done, _)) | Err(TierError::Channel(_)) => Ok(()),
+            Ok((Answer::Done, _)) | Err(TierError::Channel(_) | TierError::Agent) => Ok(()),
             Ok(_) => Err(TierError::Agent),
             Err(error) => Err(error),
         }
@@ -171,7 +171,7 @@ impl BareSandbox {
         let signal = signal.as_raw();
         match self.agent.tell(Ask::Signal { process, signal }).await {
             // A sandbox that is gone already needs no signal; whoever waits for the context sees its end.
-            Ok(()) | Err(TierError::Channel(_)) => Ok(()),
+            Ok(()) | Err(TierError::Channel(_) | TierError::Agent) => Ok(()),
             Err(error) => Err(error),
         }
     }

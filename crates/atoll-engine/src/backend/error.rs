@@ -19,6 +19,9 @@ pub enum TierError {
         message: String,
         fix: String,
     },
+    /// The sandbox could not be made: its spawner ended meanwhile, and the next sandbox gets another.
+    #[error("the spawner (the process that forks sandboxes) ended unexpectedly{0}; the next sandbox gets a new one")]
+    Spawner(String),
     #[error("the template's interpreter did not start: {0}")]
     Zygote(String),
     #[error("failed to create the sandbox: {0}")]

@@ -182,19 +182,23 @@ impl Jailer {
     }
 
     /// A spawner has ended. What it said of it comes first; then its sandboxes are told to have ended.
-    fn hear_last_words(&mut self, number: u32) -> Result<(), Fault> {
+    pub(super) fn hear_last_words(&mut self, number: u32) -> Result<(), Fault> {
         while self.templates.contains_key(&number) {
             self.hear_spawner(number)?;
         }
         Ok(())
     }
 
-    /// A template whose spawner has ended gets another one.
+    /// A template whose spawner has ended gets another one. One of it has stood: if this one ends before it stands, or cannot
+    /// be started, the next sandbox gets another.
     fn reopen(&mut self, number: u32) -> Result<(), Fault> {
-        if let Some(plan) = self.lost.remove(&number) {
-            self.templates
-                .insert(number, Template::open(plan, self.mode, &self.instance)?);
-        }
+        let Some(plan) = self.lost.get(&number) else {
+            return Ok(());
+        };
+        let mut opened = Template::open(plan.clone(), self.mode, &self.instance)?;
+        opened.is_up = true;
+        self.lost.remove(&number);
+        self.templates.insert(number, opened);
         Ok(())
     }
 
@@ -309,7 +313,10 @@ impl Jailer {
         let order = ToSpawner::End { sandbox: id.clone() };
         if self.order(&id, &order, Vec::new()).is_err() {
             self.forget(&id);
-            self.tell(&FromJailer::Ended { sandbox: id })?;
+            self.tell(&FromJailer::Ended {
+                sandbox: id,
+                with_spawner: false,
+            })?;
         }
         Ok(())
     }

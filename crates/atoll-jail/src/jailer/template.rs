@@ -28,7 +28,7 @@ pub(super) struct Template {
     host_ids: HostIds,
     /// The disk that the template's files are read from, where there is one.
     pub(super) disk: Option<Disk>,
-    /// The spawner has built its root and started its zygote.
+    /// The spawner, or one before it, has built its root and started its zygote.
     pub(super) is_up: bool,
     /// Held as long as a process may have one of its ids.
     slot: Option<Slot>,

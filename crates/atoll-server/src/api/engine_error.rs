@@ -17,6 +17,10 @@ impl From<EngineError> for ApiError {
             EngineError::Tier(TierError::Over | TierError::Agent) => {
                 Self::new(ErrorCode::Ended, "The sandbox was not found")
             }
+            EngineError::Tier(TierError::Spawner(_)) => {
+                tracing::error!(error = %crate::chain(&error), "sandbox could not be created");
+                Self::spawner_ended()
+            }
             EngineError::Tier(TierError::NoWall { fix, .. }) => {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }

@@ -58,7 +58,7 @@ codes! {
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
     AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
     AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections or request memory";
-    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, or the template is still being built";
+    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, a process of it is being replaced, or the template is still being built";
     AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot provide the requested isolation tier";
     NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not support the operation";
@@ -222,6 +222,13 @@ impl ApiError {
         )
         .hint("end a sandbox or retry later; the operator can raise the limit with the setting max_sandboxes")
         .retry(5)
+    }
+
+    pub(crate) fn spawner_ended() -> Self {
+        Self::not_ready(
+            "the spawner (the process that forks sandboxes) ended unexpectedly before the sandbox was created",
+        )
+        .hint("retry the request, the server starts a new spawner; if the error persists, see the server log")
     }
 
     /// At the first start that may last; at the end another server takes over.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use atoll_tests::census::{Census, instance_of, is_gone};
 use atoll_tests::e2b::{create, read_until};
-use atoll_tests::process::{descendants, eventually};
+use atoll_tests::process::{Family, descendants, eventually};
 use atoll_tests::server::{Server, connect, is_closed};
 use rustix::process::Signal;
 use serde_json::json;
@@ -42,6 +42,49 @@ fn a_killed_server_takes_every_sandbox_with_it() {
     let fresh = create(&again, &server.key, json!({})).unwrap();
     let fine = fresh.run(&again, "print(6 * 7)").unwrap();
     assert!(fine.body.contains("42"), "{fine:?}");
+}
+
+/// The spawner is stopped before it is killed, so that it has the order and has done nothing. A new group shows the order.
+#[test]
+fn a_spawner_that_is_killed_during_a_create_is_named_and_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--pool-max", "0"]).unwrap();
+    let live = server.sandbox(&json!({})).unwrap();
+    let jailer = jailer_of(&server).unwrap();
+    let groups = || Census::of(jailer).map_or(0, |census| census.cgroups.len());
+    let before = groups();
+    if before == 0 {
+        return;
+    }
+    let spawner = Family::of(jailer).unwrap().spawner;
+    spawner.signal(Signal::STOP).unwrap();
+    let refused = std::thread::scope(|scope| {
+        let create = scope.spawn(|| server.json("POST", "/v1/sandboxes", &json!({})));
+        let ordered = eventually("the order", || groups() > before);
+        spawner.signal(Signal::KILL).unwrap();
+        ordered.unwrap();
+        create.join().unwrap().unwrap()
+    });
+    let code = refused.code().unwrap();
+    assert_eq!(
+        (refused.status, code.as_str()),
+        (503, "not_ready"),
+        "{}",
+        refused.text()
+    );
+    assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    assert!(refused.text().contains("the spawner"), "{}", refused.text());
+    server.sandbox(&json!({})).unwrap();
+    let path = format!("/v1/sandboxes/{live}");
+    eventually("the end of the live one", || {
+        let shown = server.send("GET", &path, None).and_then(|shown| shown.json());
+        shown.is_ok_and(|shown| shown["state"] == "ended")
+    })
+    .unwrap();
+    let ended = server
+        .json("POST", &format!("{path}/run"), &json!({"code": "1"}))
+        .unwrap();
+    assert_eq!((ended.status, ended.code().unwrap().as_str()), (410, "ended"));
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn sandbox_of(message: &FromJailer) -> Option<&SandboxId> {
         | FromJailer::InspectFailed { sandbox, .. }
         | FromJailer::Claimed { sandbox }
         | FromJailer::ClaimFailed { sandbox, .. }
-        | FromJailer::Ended { sandbox } => Some(sandbox),
+        | FromJailer::Ended { sandbox, .. } => Some(sandbox),
         FromJailer::Hello { .. }
         | FromJailer::NoWall { .. }
         | FromJailer::ZygoteReady { .. }

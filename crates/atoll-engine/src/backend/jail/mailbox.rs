@@ -6,6 +6,7 @@ use crate::lock::lock;
 use atoll_jail::plan::FromJailer;
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{mpsc, watch};
 
 /// Answers about one topic that wait: a context is started, fails or ends, and a question has one answer.
@@ -24,6 +25,8 @@ pub(crate) enum Topic {
 pub(crate) struct Mailbox {
     topics: Mutex<HashMap<Topic, mpsc::Sender<Event>>>,
     ended: watch::Sender<bool>,
+    /// Its end was that of its spawner.
+    spawner_ended: AtomicBool,
 }
 
 /// The answers about one topic, from the moment that somebody asked for them.
@@ -42,6 +45,7 @@ impl Default for Mailbox {
         Self {
             topics: Mutex::default(),
             ended: watch::Sender::new(false),
+            spawner_ended: AtomicBool::new(false),
         }
     }
 }
@@ -60,7 +64,10 @@ impl Mailbox {
     /// Hands an event to who waits for it.
     pub(super) fn deliver(&self, event: Event) {
         match &event.0 {
-            FromJailer::Ended { .. } => self.close(),
+            FromJailer::Ended { with_spawner, .. } => {
+                self.spawner_ended.store(*with_spawner, Ordering::Relaxed);
+                self.close();
+            }
             FromJailer::SandboxReady { .. } | FromJailer::SandboxFailed { .. } => self.give(Topic::Made, event),
             FromJailer::Claimed { .. } | FromJailer::ClaimFailed { .. } => self.give(Topic::Claim, event),
             FromJailer::Inspected { .. } | FromJailer::InspectFailed { .. } => self.give(Topic::Inspect, event),
@@ -90,6 +97,10 @@ impl Mailbox {
 
     pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow()
+    }
+
+    pub(super) fn spawner_has_ended(&self) -> bool {
+        self.spawner_ended.load(Ordering::Relaxed)
     }
 
     pub(crate) async fn ended(&self) {

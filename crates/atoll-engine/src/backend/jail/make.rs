@@ -6,7 +6,7 @@ use super::mailbox::{Letters, Topic};
 use super::start::AskedContext;
 use super::wall::{JailWall, await_claim};
 use crate::backend::agent::{Agent, Asked};
-use crate::backend::{BareSandbox, Fresh, Made, TierError};
+use crate::backend::{BareSandbox, Fresh, Inspected, Made, TierError};
 use crate::stat::Stats;
 use atoll_core::Tier;
 use atoll_core::wire::agent::Answer;
@@ -19,37 +19,52 @@ pub(super) async fn make(link: Arc<Link>, made: Made) -> Result<Fresh, TierError
     let (ours, theirs) = channel::pair().map_err(TierError::Channel)?;
     let (agent, mut hello) = Agent::start(ours)?;
     let wall = JailWall::new(link, made.watched);
-    let (context, stdio) = match made.python {
-        true => AskedContext::new(&wall).map(|(asked, theirs)| (Some(asked), Vec::from(theirs)))?,
-        false => (None, Vec::new()),
-    };
-    let mut answers = wall.mailbox.listen(Topic::Made);
-    let number = context.as_ref().map(|asked| asked.number);
-    let beside: Vec<OwnedFd> = std::iter::once(theirs).chain(stdio).collect();
-    ask(&wall, &made, (false, number, None), &beside).await?;
-    drop(beside);
-    let claimed = match made.inputs.is_empty() {
-        true => None,
-        false => Some(wall.ask_claim(made.limits, made.inputs).await?),
-    };
-    let stats = await_ready(&wall, &mut answers, &mut hello).await?;
-    if let Some(claimed) = claimed {
-        await_claim(claimed).await?;
-    }
-    let python = match context {
-        Some(asked) => Some(asked.start(&wall).await?),
-        None => None,
+    let limits = made.limits;
+    let (stats, python) = match begin(&wall, made, theirs, &mut hello).await {
+        Ok(begun) => begun,
+        Err(error) => return Err(wall.give_up(error).await),
     };
     let sandbox = BareSandbox {
         id: wall.id.clone(),
         tier: Tier::Jail,
         stats,
         agent: Arc::new(agent),
-        limits: made.limits,
+        limits,
         wall: Box::new(wall),
         carried: None,
     };
     Ok((sandbox, python))
+}
+
+/// Until it is ready, with its first context if one was asked for.
+async fn begin(
+    wall: &JailWall,
+    made: Made,
+    theirs: OwnedFd,
+    hello: &mut Asked,
+) -> Result<(Stats, Option<Inspected>), TierError> {
+    let (context, stdio) = match made.python {
+        true => AskedContext::new(wall).map(|(asked, theirs)| (Some(asked), Vec::from(theirs)))?,
+        false => (None, Vec::new()),
+    };
+    let mut answers = wall.mailbox.listen(Topic::Made);
+    let number = context.as_ref().map(|asked| asked.number);
+    let beside: Vec<OwnedFd> = std::iter::once(theirs).chain(stdio).collect();
+    ask(wall, &made, (false, number, None), &beside).await?;
+    drop(beside);
+    let claimed = match made.inputs.is_empty() {
+        true => None,
+        false => Some(wall.ask_claim(made.limits, made.inputs).await?),
+    };
+    let stats = await_ready(wall, &mut answers, hello).await?;
+    if let Some(claimed) = claimed {
+        await_claim(claimed).await?;
+    }
+    let python = match context {
+        Some(asked) => Some(asked.start(wall).await?),
+        None => None,
+    };
+    Ok((stats, python))
 }
 
 /// With a channel to its keeper, the number of a context that comes with it, and its virtual machine.
@@ -82,9 +97,8 @@ pub(super) async fn await_made(wall: &JailWall, made: &mut Letters) -> Result<St
         ))),
         Err(_) => {
             let why = format!("{}{}", wall.link.why_down(TEMPLATE), wall.link.complaint());
-            Err(TierError::Sandbox(format!(
-                "the sandbox's first process exited immediately{why}"
-            )))
+            let error = TierError::Sandbox(format!("the sandbox's first process exited immediately{why}"));
+            Err(wall.blame_spawner(error))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The wall of one sandbox of the jail: everything about it that the jailer does and answers.
 
+use super::TEMPLATE;
 use super::link::Link;
 use super::mailbox::{Letters, Mailbox, Topic};
 use super::watch::Watch;
@@ -87,6 +88,21 @@ impl JailWall {
         Ok(())
     }
 
+    /// Ends a sandbox that could not be made, and names the cause: with a spawner all of its processes end, and any of them
+    /// may have been missed first.
+    pub(super) async fn give_up(&self, error: TierError) -> TierError {
+        self.end_now().await.ok();
+        self.blame_spawner(error)
+    }
+
+    pub(super) fn blame_spawner(&self, error: TierError) -> TierError {
+        if self.mailbox.spawner_has_ended() {
+            TierError::Spawner(self.link.why_down(TEMPLATE))
+        } else {
+            error
+        }
+    }
+
     pub(super) fn next_context(&self) -> u32 {
         self.contexts.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -94,7 +110,10 @@ impl JailWall {
 
 impl Wall for JailWall {
     fn claim<'a>(&'a self, _: &'a Agent, limits: Limits, inputs: Vec<OpenInput>) -> Later<'a, Result<(), TierError>> {
-        Box::pin(async move { await_claim(self.ask_claim(limits, inputs).await?).await })
+        Box::pin(async move {
+            let claimed = await_claim(self.ask_claim(limits, inputs).await?).await;
+            claimed.map_err(|error| self.blame_spawner(error))
+        })
     }
 
     /// Forks a context from the template's warm interpreter.

@@ -286,7 +286,8 @@ fn refuse(error: EngineError) -> ApiError {
     match error {
         EngineError::NoContext(id) => no_context(&id),
         EngineError::Tier(TierError::Refused { message, .. }) => invalid(message),
-        EngineError::Audit(_) => ApiError::from(error),
+        // It ended meanwhile: its clients know that by the answer of E2B's proxy.
+        EngineError::Tier(TierError::Over | TierError::Agent) | EngineError::Audit(_) => ApiError::from(error),
         EngineError::TooManyContexts(_) => ApiError::new(ErrorCode::QuotaExceeded, error.to_string()),
         EngineError::Language(_) => invalid(error.to_string()),
         EngineError::NoNode(_) | EngineError::NoProgram(_) => ApiError::new(ErrorCode::NotSupported, error.to_string()),
@@ -325,4 +326,18 @@ pub(super) async fn remove_context(inside: Inside, Path(id): Path<String>) -> Re
 
 fn busy(inside: &Inside) -> Result<atoll_engine::session::Using<'_>, ApiError> {
     inside.session.begin_use().map_err(not_now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sandbox_that_ends_during_an_operation_is_a_lost_one() {
+        for error in [TierError::Over, TierError::Agent] {
+            let refused = refuse(error.into());
+            assert_eq!(refused.code(), ErrorCode::Ended);
+            assert_eq!(refused.message(), "The sandbox was not found");
+        }
+    }
 }
