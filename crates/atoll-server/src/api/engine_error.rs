@@ -1,5 +1,6 @@
 //! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
 
+use super::disk_full::is_disk_full;
 use super::{ApiError, ErrorCode};
 use crate::clock::Timestamp;
 use atoll_core::wire::agent::Refusal;
@@ -8,10 +9,14 @@ use atoll_engine::audit::AuditError;
 use atoll_engine::gate::RefusedCommand;
 use atoll_engine::session::{Refused, SessionError};
 use atoll_engine::snapshot::SnapshotError;
+use atoll_engine::template::TemplateError;
 use atoll_engine::{EngineError, InputError, NodeError, TierError};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
+        if is_disk_full(&error) {
+            return Self::caused_by(&error);
+        }
         match &error {
             EngineError::Tier(TierError::Refused { why, message }) => Self::new(code(*why), message.clone()),
             EngineError::Tier(TierError::Over | TierError::Agent) => {
@@ -44,6 +49,7 @@ impl From<EngineError> for ApiError {
             EngineError::Audit(AuditError::Quota(limit)) => {
                 Self::audit_quota(*limit, Timestamp::now().seconds_to_next_day())
             }
+            EngineError::Audit(AuditError::Reserved) => Self::disk_full(),
             EngineError::Audit(_) => {
                 tracing::error!(error = %crate::chain(&error), "operation refused: the audit log cannot be written");
                 Self::new(
@@ -117,6 +123,10 @@ impl From<NodeError> for ApiError {
             NodeError::Full(most) => Self::at_capacity(most as u64),
             NodeError::Stopping => Self::new(ErrorCode::NotReady, "the server is stopping"),
             NodeError::Engine(error) => error.into(),
+            NodeError::Template(error) if is_disk_full(&error) || matches!(error, TemplateError::Room { .. }) => {
+                tracing::error!(error = %crate::chain(&error), "template could not be prepared");
+                Self::disk_full()
+            }
             NodeError::Template(error) => {
                 tracing::error!(error = %crate::chain(&error), "template could not be prepared");
                 Self::new(ErrorCode::Internal, "the template could not be prepared")

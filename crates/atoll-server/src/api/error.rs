@@ -2,6 +2,7 @@
 //!
 //! The message never holds a path of the host, a number of a user or the text of an inner error: those go to the log.
 
+use super::disk_full::is_disk_full;
 use crate::limits::Rate;
 use atoll_core::choice::UnknownChoice;
 use atoll_core::quantity::show_bytes;
@@ -53,7 +54,8 @@ codes! {
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body exceeds the size limit";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive before the deadline";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The Content-Type or Content-Encoding of the body is not supported";
-    NoRoom = "no_room", INSUFFICIENT_STORAGE, "The disk of the sandbox, or of the server, is full";
+    NoRoom = "no_room", INSUFFICIENT_STORAGE, "The scratch disk of the sandbox is full";
+    DiskFull = "disk_full", INSUFFICIENT_STORAGE, "The disk of the server is full";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
     AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
@@ -149,7 +151,16 @@ impl ApiError {
     /// Writes the cause to the log and keeps it out of the answer.
     pub fn caused_by(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = %crate::chain(error), "request failed");
-        Self::internal()
+        if is_disk_full(error) {
+            Self::disk_full()
+        } else {
+            Self::internal()
+        }
+    }
+
+    pub(crate) fn disk_full() -> Self {
+        Self::new(ErrorCode::DiskFull, "the disk of the server is full")
+            .hint("retry later; the operator must free disk space in the server's data directory")
     }
 
     pub fn unauthenticated(message: &str) -> Self {

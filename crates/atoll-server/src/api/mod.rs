@@ -5,6 +5,7 @@
 //! `convert` (to and from ours), `error` (its shape of errors).
 
 pub(crate) mod budget;
+mod disk_full;
 mod download;
 pub mod e2b;
 mod engine_error;

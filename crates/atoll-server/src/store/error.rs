@@ -1,6 +1,7 @@
 //! What can go wrong with the store.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -14,8 +15,8 @@ pub enum StoreError {
     Newer { found: i64, known: i64 },
     #[error("store query failed")]
     Sql(#[from] rusqlite::Error),
-    #[error("store commit failed: {0}")]
-    Commit(String),
+    #[error("store commit failed")]
+    Commit(#[source] Arc<rusqlite::Error>),
     #[error("the store contains invalid data: {0}")]
     Corrupt(String),
     #[error("the store is shut down")]

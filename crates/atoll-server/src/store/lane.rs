@@ -4,16 +4,19 @@
 
 use super::StoreError;
 use rusqlite::{Connection, TransactionBehavior};
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 const QUEUE: usize = 1_024;
 /// How many jobs one commit may carry.
 const BATCH: usize = 64;
 
+/// Why there is no commit: all jobs that share it are told.
+type CommitFault = Arc<rusqlite::Error>;
 /// Tells the waiting caller, once it is known whether the commit went well.
-type Answer = Box<dyn FnOnce(Result<(), String>) + Send>;
+type Answer = Box<dyn FnOnce(Result<(), CommitFault>) + Send>;
 /// Works on the connection, or hears why there is none. The flag says whether its changes are to be kept.
-type Job = Box<dyn FnOnce(Result<&Connection, String>) -> (Answer, bool) + Send>;
+type Job = Box<dyn FnOnce(Result<&Connection, CommitFault>) -> (Answer, bool) + Send>;
 
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
@@ -100,7 +103,7 @@ fn serve(mut connection: Connection, kind: LaneKind, mut queue: mpsc::Receiver<J
 fn commit_together(connection: &mut Connection, first: Job, queue: &mut mpsc::Receiver<Job>) {
     let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
         Ok(transaction) => transaction,
-        Err(error) => return first(Err(error.to_string())).0(Ok(())),
+        Err(error) => return first(Err(Arc::new(error))).0(Ok(())),
     };
     let mut answers = vec![in_savepoint(&transaction, first)];
     while answers.len() < BATCH
@@ -108,7 +111,7 @@ fn commit_together(connection: &mut Connection, first: Job, queue: &mut mpsc::Re
     {
         answers.push(in_savepoint(&transaction, job));
     }
-    let committed = transaction.commit().map_err(|error| error.to_string());
+    let committed = transaction.commit().map_err(Arc::new);
     for answer in answers {
         answer(committed.clone());
     }
@@ -117,7 +120,7 @@ fn commit_together(connection: &mut Connection, first: Job, queue: &mut mpsc::Re
 /// A job that fails leaves nothing behind and does not hurt its neighbours.
 fn in_savepoint(connection: &Connection, job: Job) -> Answer {
     if let Err(error) = connection.execute_batch("SAVEPOINT job") {
-        return job(Err(error.to_string())).0;
+        return job(Err(Arc::new(error))).0;
     }
     let (answer, keep) = job(Ok(connection));
     let end = if keep {
@@ -127,7 +130,7 @@ fn in_savepoint(connection: &Connection, job: Job) -> Answer {
     };
     match connection.execute_batch(end) {
         Ok(()) => answer,
-        Err(error) => Box::new(move |_| answer(Err(error.to_string()))),
+        Err(error) => Box::new(move |_| answer(Err(Arc::new(error)))),
     }
 }
 

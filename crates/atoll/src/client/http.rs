@@ -176,7 +176,8 @@ fn exit_status(code: &str) -> ExitStatus {
         | ErrorCode::QuotaExceeded
         | ErrorCode::AuditQuota
         | ErrorCode::AtCapacity
-        | ErrorCode::NoRoom => ExitStatus::Limit,
+        | ErrorCode::NoRoom
+        | ErrorCode::DiskFull => ExitStatus::Limit,
         ErrorCode::Internal | ErrorCode::AuditUnavailable | ErrorCode::BodyTimeout | ErrorCode::Ended => {
             ExitStatus::OurFault
         }
@@ -241,6 +242,7 @@ mod tests {
             assert_eq!(exit_status(limit), ExitStatus::Limit, "{limit}");
         }
         assert_eq!(exit_status("not_ready"), ExitStatus::NoWall);
+        assert_eq!(exit_status("disk_full"), ExitStatus::Limit);
         for ours in ["internal", "of a newer server"] {
             assert_eq!(exit_status(ours), ExitStatus::OurFault, "{ours}");
         }

@@ -90,7 +90,8 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
         | ErrorCode::RateLimited
         | ErrorCode::QuotaExceeded
         | ErrorCode::AuditQuota
-        | ErrorCode::NoRoom => "resource_exhausted",
+        | ErrorCode::NoRoom
+        | ErrorCode::DiskFull => "resource_exhausted",
         ErrorCode::BodyTimeout => "deadline_exceeded",
         ErrorCode::AtCapacity | ErrorCode::NotReady | ErrorCode::Ended => "unavailable",
         // Its clients take `unavailable` for a sandbox that is gone.

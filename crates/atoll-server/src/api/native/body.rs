@@ -176,7 +176,7 @@ impl<T: WithInputs> Reading<'_, T> {
             progress.passed_on();
             self.write(&mut target, &piece).await?;
         }
-        target.flush().await.map_err(|error| no_room(&error))
+        target.flush().await.map_err(|error| ApiError::caused_by(&error))
     }
 
     async fn decode(&mut self, input: InputContent) -> Result<(), ApiError> {
@@ -189,12 +189,12 @@ impl<T: WithInputs> Reading<'_, T> {
             ))
         })?;
         self.write(&mut target, &bytes).await?;
-        target.flush().await.map_err(|error| no_room(&error))
+        target.flush().await.map_err(|error| ApiError::caused_by(&error))
     }
 
     /// The name is judged before a byte is written.
     fn begin(&mut self, name: &str) -> Result<tokio::fs::File, ApiError> {
-        let (path, file) = self.call.folder.create().map_err(|error| no_room(&error))?;
+        let (path, file) = self.call.folder.create().map_err(|error| ApiError::caused_by(&error))?;
         let refuse = |error: InputError| ApiError::invalid(error.to_string());
         self.call.inputs.push(Input::new(path, Some(name)).map_err(refuse)?);
         check_distinct(&self.call.inputs).map_err(refuse)?;
@@ -218,7 +218,10 @@ impl<T: WithInputs> Reading<'_, T> {
                 .hint("send fewer concurrent requests")
                 .retry(5));
         }
-        target.write_all(bytes).await.map_err(|error| no_room(&error))
+        target
+            .write_all(bytes)
+            .await
+            .map_err(|error| ApiError::caused_by(&error))
     }
 
     fn broken(&self, error: &MultipartError) -> ApiError {
@@ -237,15 +240,5 @@ impl<T: WithInputs> Reading<'_, T> {
             slow if slow.code() == ErrorCode::BodyTimeout => slow,
             _ => ApiError::invalid(format!("invalid form: {}", error.body_text())),
         }
-    }
-}
-
-fn no_room(error: &std::io::Error) -> ApiError {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            tracing::error!(error = %error, "inputs of a request could not be stored");
-            ApiError::new(ErrorCode::NoRoom, "the server has no disk space left for the inputs")
-        }
-        _ => ApiError::caused_by(error),
     }
 }
