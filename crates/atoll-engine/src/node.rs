@@ -264,7 +264,7 @@ impl Node {
         let (room, by, tier) = (self.take_room()?, spec.by.clone(), spec.tier);
         let pool = self.open(template, tier, &by, Arc::new(Quiet)).await?;
         let sandbox = match pool.claim(spec.clone()).await {
-            Err(EngineError::Tier(TierError::Gone(_) | TierError::Channel(_))) => {
+            Err(EngineError::Tier(TierError::Gone(_))) => {
                 self.forget(&kind(template, tier), &pool);
                 self.open(template, tier, &by, Arc::new(Quiet))
                     .await?

@@ -8,6 +8,7 @@ use crate::approvals::webhook::{self, Post, WebhookError};
 use crate::auth::KeyRing;
 use crate::builds::{BuildTarget, LoggedBuild};
 use crate::config::{Domain, Settings};
+use crate::descriptors::{self, DescriptorsError};
 use crate::first_key::{self, FirstKey, FirstKeyError};
 use crate::http::{ConnectionLimits, HostRules, Hurry, bind, serve};
 use crate::limits::Limits;
@@ -49,6 +50,8 @@ pub enum ServerError {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Descriptors(#[from] DescriptorsError),
     #[error("cannot use the template from the setting `template`")]
     Template(#[source] TemplateError),
     #[error(transparent)]
@@ -73,12 +76,14 @@ pub struct Server {
     address: SocketAddr,
     admin_address: SocketAddr,
     log: Arc<AuditLog>,
+    max_connections: u64,
     _lock: File,
 }
 
 impl Server {
     /// `program` is the `atoll` binary, which sandboxes are made with.
     pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
+        let max_connections = descriptors::budget(&settings)?;
         let templates = TemplateStore::new(home.to_owned());
         templates.show(&settings.template).map_err(ServerError::Template)?;
         let policies = Policies::load(&settings.policy)?;
@@ -116,6 +121,7 @@ impl Server {
             address,
             admin_address,
             log,
+            max_connections,
             _lock: lock,
         })
     }
@@ -138,13 +144,14 @@ impl Server {
             listener,
             admin_listener,
             log,
+            max_connections,
             ..
         } = self;
         let auditing = tokio::spawn(audit::tend(Arc::clone(&log), state.settings.audit.clone()));
         let fresh = tokio::spawn(state.keys.clone().keep_fresh(state.store.clone()));
         let pruning = tokio::spawn(prune(state.store.clone()));
         let warming = tokio::spawn(warm_up(state.clone()));
-        let limits = connection_limits(&state.settings);
+        let limits = connection_limits(&state.settings, max_connections);
         let (admin_stop, admin_stopped) = tokio::sync::oneshot::channel::<()>();
         let admin_app = admin::router(state.clone());
         let admin = tokio::spawn(serve(admin_listener, admin_app, limits, async move {
@@ -344,9 +351,9 @@ fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, So
     Ok((listener, real))
 }
 
-fn connection_limits(settings: &Settings) -> ConnectionLimits {
+fn connection_limits(settings: &Settings, max_connections: u64) -> ConnectionLimits {
     ConnectionLimits {
-        max_connections: usize::try_from(settings.max_connections.get()).unwrap_or(usize::MAX >> 4),
+        max_connections: usize::try_from(max_connections).unwrap_or(usize::MAX >> 4),
         header_timeout: settings.header_timeout.duration(),
         idle_timeout: settings.idle_timeout.duration(),
         drain_timeout: settings.drain_timeout.duration(),

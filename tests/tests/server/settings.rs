@@ -109,3 +109,22 @@ fn without_auth_only_loopback_is_served_and_it_says_so() {
     let refused = server.send("POST", "/v1/keys", Some(r#"{"name":"n"}"#)).unwrap();
     assert_eq!(refused.code().unwrap(), "scope_missing");
 }
+
+#[test]
+fn an_open_file_limit_that_cannot_hold_the_sandboxes_keeps_the_server_from_starting() {
+    let home = tempfile::tempdir().unwrap();
+    let command = serve(home.path(), &["--template", "python-min"]);
+    let mut limited = std::process::Command::new("prlimit");
+    limited.arg("--nofile=1024:1024").arg(command.get_program());
+    limited.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let refused = run_command(&mut limited).unwrap();
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    let words = "the open file limit is 1024, but max_sandboxes = 200 and pool.max = 16 require";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+}

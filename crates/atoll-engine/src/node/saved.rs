@@ -222,6 +222,6 @@ impl Node {
 }
 
 fn is_gone(error: &NodeError) -> bool {
-    let gone = |error: &EngineError| matches!(error, EngineError::Tier(TierError::Gone(_) | TierError::Channel(_)));
+    let gone = |error: &EngineError| matches!(error, EngineError::Tier(TierError::Gone(_)));
     matches!(error, NodeError::Engine(error) if gone(error))
 }

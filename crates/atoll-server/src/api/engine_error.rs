@@ -1,6 +1,6 @@
 //! What the engine refuses, in the API's words. What is our fault goes to the log, and only its kind to the caller.
 
-use super::disk_full::is_disk_full;
+use super::exhausted::{is_disk_full, is_out_of_descriptors};
 use super::{ApiError, ErrorCode};
 use crate::clock::Timestamp;
 use atoll_core::wire::agent::Refusal;
@@ -14,7 +14,7 @@ use atoll_engine::{EngineError, InputError, NodeError, TierError};
 
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
-        if is_disk_full(&error) {
+        if is_disk_full(&error) || is_out_of_descriptors(&error) {
             return Self::caused_by(&error);
         }
         match &error {

@@ -2,7 +2,7 @@
 //!
 //! The message never holds a path of the host, a number of a user or the text of an inner error: those go to the log.
 
-use super::disk_full::is_disk_full;
+use super::exhausted::{is_disk_full, is_out_of_descriptors};
 use crate::limits::Rate;
 use atoll_core::choice::UnknownChoice;
 use atoll_core::quantity::show_bytes;
@@ -59,7 +59,7 @@ codes! {
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
     AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
-    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections or request memory";
+    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections, file descriptors or request memory";
     NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, a process of it is being replaced, or the template is still being built";
     AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot provide the requested isolation tier";
@@ -153,6 +153,8 @@ impl ApiError {
         tracing::error!(error = %crate::chain(error), "request failed");
         if is_disk_full(error) {
             Self::disk_full()
+        } else if is_out_of_descriptors(error) {
+            Self::no_descriptors()
         } else {
             Self::internal()
         }
@@ -233,6 +235,12 @@ impl ApiError {
         )
         .hint("end a sandbox or retry later; the operator can raise the limit with the setting max_sandboxes")
         .retry(5)
+    }
+
+    pub(crate) fn no_descriptors() -> Self {
+        Self::new(ErrorCode::AtCapacity, "the server has no file descriptors left")
+            .hint("retry later; the operator can raise the open file limit of the server (LimitNOFILE)")
+            .retry(1)
     }
 
     pub(crate) fn spawner_ended() -> Self {

@@ -5,11 +5,11 @@
 //! `convert` (to and from ours), `error` (its shape of errors).
 
 pub(crate) mod budget;
-mod disk_full;
 mod download;
 pub mod e2b;
 mod engine_error;
 mod error;
+mod exhausted;
 mod extract;
 mod gentle;
 mod lent;

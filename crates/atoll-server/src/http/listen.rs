@@ -2,7 +2,9 @@
 
 use super::connection::serve_one;
 use super::places::Places;
+use super::spare::Spare;
 use axum::Router;
+use rustix::io::Errno;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +19,7 @@ const BACKLOG: u32 = 4_096;
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Refused connections that are told why at the same time; more are just closed.
 const REFUSALS: usize = 64;
-/// A pause when the machine has no descriptors left, so that the loop does not spin.
+/// A pause when there are no descriptors left, not even the spare one, so that the loop does not spin.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
 
 const REFUSAL: &str = concat!(
@@ -25,6 +27,13 @@ const REFUSAL: &str = concat!(
     "retry-after: 1\r\nshould-retry: false\r\nconnection: close\r\n\r\n",
     r#"{"error":{"code":"at_capacity","message":"the server has reached its connection limit","#,
     r#""hint":"close some connections, or raise max_connections"}}"#
+);
+
+const NO_DESCRIPTORS: &str = concat!(
+    "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 177\r\n",
+    "retry-after: 1\r\nshould-retry: false\r\nconnection: close\r\n\r\n",
+    r#"{"error":{"code":"at_capacity","message":"the server has no file descriptors left","#,
+    r#""hint":"retry later; the operator can raise the open file limit of the server (LimitNOFILE)"}}"#
 );
 
 /// The two ends of the connection of a request.
@@ -77,6 +86,7 @@ pub async fn serve<H: Future<Output = ()>>(
     let (stopping, _) = watch::channel(false);
     let places = Places::new(limits.max_connections);
     let refusals = Arc::new(Semaphore::new(REFUSALS));
+    let spare = Spare::new();
     let mut tasks = JoinSet::new();
     let Hurry(hurry) = loop {
         let accepted = tokio::select! {
@@ -85,6 +95,10 @@ pub async fn serve<H: Future<Output = ()>>(
             Some(_) = tasks.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
+        if accepted.as_ref().is_err_and(is_out_of_descriptors) {
+            refuse_next(&listener, &spare, &mut tasks).await;
+            continue;
+        }
         let Some((stream, info)) = accept(accepted).await else {
             continue;
         };
@@ -96,7 +110,7 @@ pub async fn serve<H: Future<Output = ()>>(
             None => {
                 if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                     tasks.spawn(async move {
-                        refuse(stream).await;
+                        refuse(stream, REFUSAL).await;
                         drop(permit);
                     });
                 }
@@ -124,10 +138,31 @@ async fn accept(accepted: std::io::Result<(TcpStream, SocketAddr)>) -> Option<(T
     }
 }
 
+fn is_out_of_descriptors(error: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Takes the connection that found no descriptor in place of the spare one, so that its client is told.
+async fn refuse_next(listener: &TcpListener, spare: &Spare, tasks: &mut JoinSet<()>) {
+    tracing::warn!("connection refused: the server has no file descriptors left");
+    if spare.give_up()
+        && let Ok(Ok((stream, _))) = tokio::time::timeout(OUT_OF_DESCRIPTORS, listener.accept()).await
+    {
+        let spare = spare.clone();
+        tasks.spawn(async move {
+            refuse(stream, NO_DESCRIPTORS).await;
+            spare.restore();
+        });
+    } else {
+        spare.restore();
+        tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+    }
+}
+
 /// Says why, and reads what comes until the client has closed, so that the words are not lost.
-async fn refuse(mut stream: TcpStream) {
+async fn refuse(mut stream: TcpStream, why: &str) {
     let say = async {
-        stream.write_all(REFUSAL.as_bytes()).await?;
+        stream.write_all(why.as_bytes()).await?;
         stream.shutdown().await?;
         let mut rest = [0; 1024];
         while stream.read(&mut rest).await? > 0 {}
@@ -162,19 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_is_a_whole_answer() {
-        let (head, body) = REFUSAL.split_once("\r\n\r\n").unwrap();
-        let length: usize = head
-            .split("content-length: ")
-            .nth(1)
-            .unwrap()
-            .lines()
-            .next()
-            .unwrap()
-            .parse()
-            .unwrap();
-        assert_eq!(length, body.len());
-        let body: crate::api::native::ErrorBody = serde_json::from_str(body).unwrap();
-        assert_eq!(body.error.code, crate::api::ErrorCode::AtCapacity.as_str());
+    fn the_refusals_are_whole_answers() {
+        for refusal in [REFUSAL, NO_DESCRIPTORS] {
+            let (head, body) = refusal.split_once("\r\n\r\n").unwrap();
+            let length = head.split("content-length: ").nth(1).unwrap().lines().next();
+            assert_eq!(length, Some(body.len().to_string().as_str()));
+            let body: crate::api::native::ErrorBody = serde_json::from_str(body).unwrap();
+            assert_eq!(body.error.code, crate::api::ErrorCode::AtCapacity.as_str());
+        }
     }
 }

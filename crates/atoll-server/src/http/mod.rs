@@ -11,6 +11,7 @@ mod origin;
 mod panics;
 mod places;
 mod revocable;
+mod spare;
 
 pub use body::BodyStalled;
 pub use host::{HostRules, SandboxHost};

@@ -130,9 +130,11 @@ fn fail(error: &ServerError) -> Failure {
             hint: Some(listen_hint(setting)),
             ..Failure::bad(error)
         },
-        ServerError::Running { .. } | ServerError::Template(_) | ServerError::Policies(_) | ServerError::Webhook(_) => {
-            Failure::bad(error)
-        }
+        ServerError::Running { .. }
+        | ServerError::Descriptors(_)
+        | ServerError::Template(_)
+        | ServerError::Policies(_)
+        | ServerError::Webhook(_) => Failure::bad(error),
         ServerError::Lock { .. } | ServerError::Audit(_) | ServerError::Store(_) | ServerError::FirstKey(_) => {
             Failure::ours(error)
         }

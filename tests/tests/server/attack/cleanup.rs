@@ -156,6 +156,44 @@ fn without_descriptors_the_server_refuses_and_recovers() {
     assert!(fine.body.contains("42"), "{fine:?}");
 }
 
+/// The lowest descriptor that a server has not open: with that as its limit it can open none.
+fn lowest_free(server: &Server) -> u32 {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+    let open: Vec<u32> = entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    (0..).find(|fd| !open.contains(fd)).unwrap()
+}
+
+#[test]
+fn a_connection_without_a_descriptor_is_told_why() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--pool-max", "0"]).unwrap();
+    server.sandbox(&json!({})).unwrap();
+    let jailer = jailer_of(&server).unwrap();
+    let limit = |soft: u32| {
+        let limited = std::process::Command::new("prlimit")
+            .args(["--pid", &server.pid().to_string(), &format!("--nofile={soft}:")])
+            .status();
+        assert!(limited.unwrap().success());
+    };
+    limit(lowest_free(&server));
+    for _ in 0..4 {
+        let refused = server.json("POST", "/v1/sandboxes", &json!({})).unwrap();
+        assert_eq!(refused.status, 503, "{}", refused.text());
+        assert_eq!(refused.code().unwrap(), "at_capacity");
+        assert!(refused.header("retry-after").is_some(), "{refused:?}");
+        assert!(
+            refused.text().contains("no file descriptors left"),
+            "{}",
+            refused.text()
+        );
+    }
+    limit(4096);
+    server.sandbox(&json!({})).unwrap();
+    assert_eq!(jailer_of(&server).unwrap(), jailer, "its sandboxes were kept");
+}
+
 /// Files of sandboxes with this name that the server has open.
 fn open_files(server: &Server, name: &str) -> usize {
     let links = std::fs::read_dir(format!("/proc/{}/fd", server.pid()))

@@ -1,21 +1,40 @@
-//! Whether a failure is a full disk of the server, wherever in the chain of causes that stands.
+//! Whether a failure is that the server has no disk space or no file descriptors left, wherever in the chain of causes
+//! that stands.
 //!
 //! Called where errors become responses. A full scratch disk of a sandbox is something else: its agent reports that as a
 //! refusal, which has no cause.
 
+use rustix::io::Errno;
 use std::error::Error;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 pub(super) fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    any_cause(error, names_full_disk)
+}
+
+pub(super) fn is_out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
+    any_cause(error, names_descriptors)
+}
+
+fn any_cause(error: &(dyn Error + 'static), is_it: fn(&(dyn Error + 'static)) -> bool) -> bool {
     let mut cause = Some(error);
     while let Some(inner) = cause {
-        if names_full_disk(inner) {
+        if is_it(inner) {
             return true;
         }
         cause = inner.source();
     }
     false
+}
+
+/// Of this process, or of the whole host.
+fn names_descriptors(error: &(dyn Error + 'static)) -> bool {
+    let errno = match error.downcast_ref::<std::io::Error>() {
+        Some(io) => Errno::from_io_error(io),
+        None => error.downcast_ref::<Errno>().copied(),
+    };
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
 
 fn names_full_disk(error: &(dyn Error + 'static)) -> bool {
@@ -75,6 +94,21 @@ mod tests {
                 (ErrorCode::DiskFull, 507)
             );
             assert_eq!(error.message(), "the disk of the server is full");
+        }
+    }
+
+    #[test]
+    fn no_descriptors_are_left_is_one_error_wherever_it_is_met() {
+        let audit: EngineError = AuditError::Write(Errno::MFILE.into()).into();
+        let start: EngineError = TierError::Start(Errno::NFILE.into()).into();
+        let errors: [ApiError; 3] = [audit.into(), start.into(), ApiError::caused_by(&Errno::MFILE)];
+        for error in errors {
+            assert_eq!(
+                (error.code(), error.code().status().as_u16()),
+                (ErrorCode::AtCapacity, 503)
+            );
+            assert_eq!(error.message(), "the server has no file descriptors left");
+            assert!(error.retry_after().is_some());
         }
     }
 
