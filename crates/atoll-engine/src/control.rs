@@ -77,8 +77,23 @@ impl Control {
         });
     }
 
+    /// Returns when it is asked to stop. While its clock is held the code cannot obey, and killing it for that would lose
+    /// its state: the interrupt is delivered when the clock goes on.
     pub(crate) async fn interrupted(&self) {
-        self.interrupt.notified().await;
+        loop {
+            self.until_held(false).await;
+            tokio::select! {
+                biased;
+                () = self.until_held(true) => {}
+                () = self.interrupt.notified() => return,
+            }
+        }
+    }
+
+    async fn until_held(&self, held: bool) {
+        // This object holds a sender, so it cannot end.
+        let mut seen = self.time.subscribe();
+        seen.wait_for(|time| time.held.is_some() == held).await.ok();
     }
 
     /// What is added to the time that it may take.
@@ -108,5 +123,24 @@ mod tests {
         tokio::time::advance(Duration::from_secs(60)).await;
         control.go_on();
         assert_eq!(control.extension(), Duration::from_secs(65));
+    }
+
+    async fn is_interrupted(control: &Control) -> bool {
+        tokio::select! {
+            biased;
+            () = control.interrupted() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_interrupt_during_a_hold_is_delivered_after_it() {
+        let control = Control::default();
+        control.hold();
+        control.interrupt();
+        assert!(!is_interrupted(&control).await);
+        control.go_on();
+        assert!(is_interrupted(&control).await);
+        assert!(!is_interrupted(&control).await, "it is delivered once");
     }
 }

@@ -80,6 +80,18 @@ for (const [what, wait] of [
   })
 }
 
+test('a pause in time ends what is in flight and says so', () =>
+  withSandbox(Sandbox, { timeoutMs: 600_000, lifecycle: { onTimeout: 'pause' } }, async (sandbox) => {
+    await sandbox.runCode('kept = 5')
+    let told = false
+    const running = sandbox.runCode(LOOP, { onStdout: () => { told = true }, timeoutMs: 0 })
+    await until('the first output', 120_000, () => told)
+    await sandbox.setTimeout(0)
+    assert.equal((await running).error.name, 'SandboxPaused')
+    await sandbox.connect({ timeoutMs: 600_000 })
+    assert.equal((await sandbox.runCode('kept')).text, '5')
+  }))
+
 test('a wrong key is refused', () =>
   assert.rejects(Sandbox.create({ apiKey: `e2b_${'0'.repeat(40)}` }), AuthenticationError))
 

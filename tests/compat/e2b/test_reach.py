@@ -1,6 +1,7 @@
 """How a sandbox is reached as its maker said: by whom, under which name, and whether a request wakes it."""
 
 import json
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -103,6 +104,25 @@ def test_a_sandbox_whose_time_was_over_stays_awake_after_connect(server):
             s.connect(timeout=600)
             assert s.run_code("1 + 1").text == "2"
             assert s.get_info().state == SandboxState.RUNNING
+
+
+def test_a_pause_in_time_ends_what_is_in_flight_and_says_so(server):
+    def pause_when_told():
+        told = threading.Event()
+        threading.Thread(target=lambda: (told.wait(120), s.set_timeout(0))).start()
+        return lambda _: told.set()
+
+    with Sandbox.create(timeout=600, lifecycle={"on_timeout": "pause"}) as s:
+        s.run_code("kept = 5")
+        loop = "import time\nprint(1, flush=True)\nwhile True: time.sleep(1)"
+        ended = s.run_code(loop, on_stdout=pause_when_told())
+        assert ended.error.name == "SandboxPaused" and "the sandbox was paused" in ended.error.value
+        s.connect(timeout=600)
+        assert s.run_code("kept", timeout=120).text == "5"
+        with pytest.raises(SandboxException, match="the sandbox was paused"):
+            s.commands.run("echo 1; sleep 602", on_stdout=pause_when_told(), timeout=0)
+        s.connect(timeout=600)
+        assert s.commands.run("pgrep -f 'sleep 60[2]' > /dev/null && echo goes on").stdout == "goes on\n"
 
 
 @pytest.mark.parametrize(

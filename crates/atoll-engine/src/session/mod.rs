@@ -44,7 +44,7 @@ pub use clock::Rule;
 pub use events::{EventLog, Happening, SandboxEvent};
 pub use place::PausedTo;
 pub use state::{Act, Refused, State};
-pub use turns::Slot;
+pub use turns::{NextPause, Slot};
 
 /// What is decided about a sandbox's life when it is made.
 #[derive(Clone, Debug, Serialize, Deserialize)]

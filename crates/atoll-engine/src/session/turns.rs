@@ -13,6 +13,7 @@ use crate::engine::EngineError;
 use crate::lock::lock;
 use crate::node::{Node, NodeError};
 use crate::snapshot::{SavedLife, SavedPolicy, Snapshot, SnapshotError, Snapshots};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -20,11 +21,29 @@ use tokio::time::Instant;
 /// A place among the live ones, kept for as long as the sandbox is one of them.
 pub type Slot = Box<dyn Send>;
 
+/// Ready after the next pause.
+pub type NextPause = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Session {
     /// Stops every process and every clock, and brings the sandbox to disk if that can be done.
     pub async fn pause(self: &Arc<Self>, by: &Actor) -> Result<(), SessionError> {
         let (session, by) = (Arc::clone(self), by.clone());
         self.whole(async move { session.pause_now(&by).await }).await
+    }
+
+    /// For a stream that must not wait for a paused sandbox. Pauses count from this call on, also before the first poll.
+    pub fn next_pause(&self) -> NextPause {
+        let events = Arc::clone(&self.events);
+        let (_, mut seen) = events.span();
+        Box::pin(async move {
+            loop {
+                let new = events.after(seen).await;
+                if new.iter().any(|event| event.what == Happening::Paused) {
+                    return;
+                }
+                seen = new.last().map_or(seen, |event| event.number);
+            }
+        })
     }
 
     /// Lets it go on. One that lies on disk takes a place among the live ones again.

@@ -2,11 +2,12 @@
 
 use super::connect::{Item, failed_stream, one_envelope, stream, unary};
 use super::route::Inside;
+use super::words;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
 use crate::clock::rfc3339_nanos;
 use atoll_core::wire::agent::{Change, ChangeKind, Entry, EntryKind};
-use atoll_engine::session::Session;
+use atoll_engine::session::{NextPause, Session, State as Life};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -79,10 +80,12 @@ pub(super) async fn watch_dir(
 
 async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Result<Response, ApiError> {
     let call: PathCall = one_envelope(headers, body)?;
+    let paused = inside.session.next_pause();
     drop(inside.session.begin_use()?);
     let watch = inside.sandbox()?.watch(&call.path, call.recursive).await?;
     let follow = Follow {
         session: Arc::clone(&inside.session),
+        paused,
         watch: Some(watch),
         include_entry: call.include_entry,
     };
@@ -97,24 +100,39 @@ async fn start_watch(inside: &Inside, headers: &HeaderMap, body: &[u8]) -> Resul
 /// A watch that is given up when the client goes.
 struct Follow {
     session: Arc<Session>,
+    paused: NextPause,
     watch: Option<atoll_engine::Watch>,
     include_entry: bool,
 }
 
 impl Follow {
     async fn next(&mut self) -> Option<Item> {
-        match self.watch.as_mut()?.next().await {
+        let watch = self.watch.as_mut()?;
+        let seen = tokio::select! {
+            biased;
+            seen = watch.next() => seen,
+            () = &mut self.paused => return Some(self.end(was_paused())),
+        };
+        match seen {
             Some(one) => Some(Item::Message(json!({"filesystem": change(&one, self.include_entry)}))),
             None if self.session.end_reason().is_some() => Some(Item::Lost),
-            None => {
-                self.give_up();
-                Some(Item::Error(ApiError::new(
-                    ErrorCode::QuotaExceeded,
-                    "changes arrived too fast and some were dropped; start a new watch",
-                )))
-            }
+            // A pause to disk ends it before it is known as a pause.
+            None if self.session.state() == Life::Paused => Some(self.end(was_paused())),
+            None => Some(self.end(ApiError::new(
+                ErrorCode::QuotaExceeded,
+                "changes arrived too fast and some were dropped; start a new watch",
+            ))),
         }
     }
+
+    fn end(&mut self, why: ApiError) -> Item {
+        self.give_up();
+        Item::Error(why)
+    }
+}
+
+fn was_paused() -> ApiError {
+    ApiError::new(ErrorCode::Conflict, words::paused("start a new watch"))
 }
 
 impl Follow {

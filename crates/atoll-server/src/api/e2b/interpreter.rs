@@ -8,7 +8,7 @@ use super::reach::with_names;
 use super::route::Inside;
 use super::words;
 use crate::api::object::Object;
-use crate::api::said::Said;
+use crate::api::said::{Item, Said};
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
@@ -17,7 +17,7 @@ use atoll_core::execution::{CodeError, Execution};
 use atoll_core::wire::agent::Refusal as Why;
 use atoll_core::{ContextId, ExecutionId, Language, SandboxId};
 use atoll_engine::audit::Actor;
-use atoll_engine::session::{Session, SessionError};
+use atoll_engine::session::{NextPause, Session, SessionError};
 use atoll_engine::{Choice, ContextInfo, Control, EngineError, Output, Request, Sandbox, Secrets, TierError};
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -72,6 +72,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
     let control = Control::default();
     let said = Arc::new(Said::default());
     let raw_results = state.settings.raw_results || wants_raw(&inside.session);
+    let paused = Some(inside.session.next_pause());
     let run = Run {
         e2b: Arc::clone(&state.e2b),
         actor: inside.actor,
@@ -97,6 +98,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
         Reading {
             said,
             control,
+            paused,
             over: false,
         },
         |mut reading| async move { reading.next().await.map(|line| (line, reading)) },
@@ -145,16 +147,27 @@ fn no_context(id: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("Context {id} not found"))
 }
 
-/// The client's end of an execution. When the client goes, the code is interrupted.
+/// The client's end of an execution. When the client goes, or the sandbox is paused, the code is interrupted.
 struct Reading {
     said: Arc<Said<Own>>,
     control: Control,
+    /// `None` when a pause has ended the answer.
+    paused: Option<NextPause>,
     over: bool,
 }
 
 impl Reading {
     async fn next(&mut self) -> Option<Line> {
-        let Ok(item) = tokio::time::timeout(KEEPALIVE, self.said.next()).await else {
+        let paused = self.paused.as_mut()?;
+        let heard = tokio::select! {
+            biased;
+            heard = tokio::time::timeout(KEEPALIVE, self.said.next()) => heard,
+            () = paused => {
+                self.paused = None;
+                return encode(Item::Own(error_line(&pause(), None)));
+            }
+        };
+        let Ok(item) = heard else {
             return Some(Ok(line(&json!({"type": "keepalive"})).into()));
         };
         let line = encode(item);
@@ -228,6 +241,15 @@ impl Run {
         let said = json!({"type": "number_of_executions", "execution_count": count});
         self.said.say(Own::Line(said));
         self.said.say(Own::Line(json!({"type": "end_of_execution"})));
+    }
+}
+
+/// The end of an answer whose sandbox is paused.
+fn pause() -> CodeError {
+    CodeError {
+        name: "SandboxPaused".into(),
+        value: words::paused("run the code again; the resume interrupts it"),
+        traceback: Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use super::route::{Inside, word};
 use super::words;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::Caller;
-use atoll_engine::session::Session;
+use atoll_engine::session::{NextPause, Session};
 use atoll_engine::{Command, CommandEvent, CommandSpec, EngineError, Listener, Refusals};
 use axum::Json;
 use axum::body::Bytes;
@@ -76,9 +76,27 @@ struct Followed {
     late: Arc<AtomicBool>,
     /// What the sandbox had been refused before.
     before: Refusals,
+    paused: NextPause,
 }
 
 impl Followed {
+    /// What comes next, and whether it is the last.
+    async fn next(&mut self, keepalive: Duration) -> (Vec<Item>, bool) {
+        let heard = tokio::select! {
+            biased;
+            heard = tokio::time::timeout(keepalive, self.listener.next()) => heard,
+            () = &mut self.paused => return (vec![Item::Error(was_paused())], true),
+        };
+        match heard {
+            Err(_) => (vec![Item::Message(json!({"event": {"keepalive": {}}}))], false),
+            Ok(None) => (vec![Item::Lost], true),
+            Ok(Some(said)) => {
+                let is_last = matches!(said, CommandEvent::End(_));
+                (self.told(said), is_last)
+            }
+        }
+    }
+
     fn told(&self, said: CommandEvent) -> Vec<Item> {
         match said {
             CommandEvent::End(_) if self.late.load(Ordering::Acquire) => vec![Item::Error(too_late())],
@@ -108,6 +126,7 @@ async fn begin(
 ) -> Result<(Followed, Arc<Command>), ApiError> {
     let call: StartCall = one_envelope(headers, body)?;
     let limit = lifetime(headers)?;
+    let paused = inside.session.next_pause();
     let _using = inside.session.begin_use()?;
     let terminal = call
         .pty
@@ -138,6 +157,7 @@ async fn begin(
         listener,
         late,
         before,
+        paused,
     };
     Ok((followed, command))
 }
@@ -160,6 +180,11 @@ async fn end_in_time(command: Arc<Command>, limit: Duration, late: Arc<AtomicBoo
     }
 }
 
+/// It goes on with the resume, and a client may listen again.
+fn was_paused() -> ApiError {
+    ApiError::new(ErrorCode::Conflict, words::paused("connect to the process again"))
+}
+
 /// In Connect's words `deadline_exceeded`, by which clients tell a late command from a killed one.
 fn too_late() -> ApiError {
     ApiError::new(ErrorCode::BodyTimeout, "the command timed out and was killed")
@@ -177,6 +202,7 @@ pub(super) async fn connect(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
+    let paused = inside.session.next_pause();
     match attach(&state, &inside, &headers, &body).await {
         Ok((listener, command)) => {
             let followed = Followed {
@@ -184,6 +210,7 @@ pub(super) async fn connect(
                 session: inside.session,
                 listener,
                 late: Arc::default(),
+                paused,
             };
             let meter = Meter::new(&state.sandboxes, caller);
             meter.answer(follow(followed, &command, keepalive(&headers)))
@@ -211,13 +238,7 @@ fn follow(followed: Followed, command: &Command, keepalive: Duration) -> Respons
     let started = futures_util::stream::once(async { Item::Message(start) });
     let said = futures_util::stream::unfold(Some(followed), move |state| async move {
         let mut followed = state?;
-        let next = tokio::time::timeout(keepalive, followed.listener.next()).await;
-        let is_last = matches!(next, Ok(None | Some(CommandEvent::End(_))));
-        let items = match next {
-            Err(_) => vec![Item::Message(json!({"event": {"keepalive": {}}}))],
-            Ok(None) => vec![Item::Lost],
-            Ok(Some(said)) => followed.told(said),
-        };
+        let (items, is_last) = followed.next(keepalive).await;
         Some((items, (!is_last).then_some(followed)))
     });
     stream(started.chain(said.flat_map(futures_util::stream::iter)))

@@ -35,6 +35,11 @@ pub(super) fn left_out(execution: &Execution) -> Option<String> {
     (!told.is_empty()).then(|| format!("note: some result formats were omitted: {}{end}\n", told.join(", ")))
 }
 
+/// Why a stream ends although what it shows has not ended, and what to do after the resume.
+pub(super) fn paused(then: &str) -> String {
+    format!("the sandbox was paused; connect to the sandbox to resume it, then {then}")
+}
+
 /// Output that was cut looks whole to a client: this is said in its stderr.
 pub(super) fn cut(execution: &Execution, limits: &Limits) -> Option<String> {
     let cut = execution.truncated;
