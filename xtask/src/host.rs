@@ -40,7 +40,11 @@ const NEEDS: &[Need] = &[
         has("qemu-system-x86_64", "--version")
     }),
     need("no Node", "test(/javascript|typescript/)", has_node),
-    need("no Chromium", "test(/a_real_browser/)", || has("chromium", "--version")),
+    need(
+        "no Chromium",
+        "test(/a_real_browser/) | test(=figures::a_saved_figure_is_drawn_offline_and_reaches_nothing)",
+        || has("chromium", "--version"),
+    ),
     need("not root", NEEDS_ROOT, is_root),
     Need {
         is_optional: true,

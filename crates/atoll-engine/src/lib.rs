@@ -25,6 +25,7 @@ mod lost;
 mod node;
 mod out_dir;
 mod past;
+mod plotly;
 pub mod policy;
 mod pool;
 mod results;
@@ -57,6 +58,7 @@ pub use inside::{
 pub use node::{Node, NodeConfig, NodeError, Paused, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
+pub use plotly::{PlotlyScript, figure_of};
 pub use pool::{Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, SandboxSpec, SandboxUsage};
 pub use share::Room;

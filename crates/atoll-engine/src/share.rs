@@ -104,13 +104,13 @@ impl Room {
     }
 
     /// Results of so many bytes are there from now on. False if there is no room for them; then it is as before.
-    pub(crate) fn set(&self, bytes: u64) -> bool {
+    pub fn set(&self, bytes: u64) -> bool {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         lock(&self.0).set(bytes)
     }
 
     /// From now on it counts for this tenant.
-    pub(crate) fn belongs_to(&self, owner: &Arc<str>) {
+    pub fn belongs_to(&self, owner: &Arc<str>) {
         lock(&self.0).belongs_to(owner);
     }
 }

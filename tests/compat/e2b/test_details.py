@@ -213,6 +213,17 @@ def test_a_command_that_meets_a_limit_says_which(sandbox):
     assert sandbox.commands.run("echo fine").stderr == ""
 
 
+FIGURE = "import plotly.graph_objects as go\ngo.Figure(go.Bar(x=['a'], y=[1]), layout={'title': '</script>'})"
+
+
+def test_the_html_of_a_plotly_figure_draws_it_offline(sandbox):
+    html = sandbox.run_code(FIGURE).results[0].html
+    assert "default-src 'none'; script-src 'sha256-" in html and html.count("</script>") == 3
+    assert "Plotly.newPlot" in html and "\\u003c/script>" in html
+    with Sandbox.create(metadata={"atoll.raw_results": "true"}) as raw:
+        assert len(raw.run_code(FIGURE).results[0].html) < 100_000
+
+
 HOSTILE = """
 display({"text/html": "<b>b</b><img src=//leak.example><script>x()</script>", "text/markdown": "![m](https://leak.example)",
          "image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg'><script>x()</script></svg>", "application/javascript": "x()"}, raw=True)

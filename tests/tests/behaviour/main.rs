@@ -8,6 +8,7 @@ mod display;
 mod doctor;
 mod dry_run;
 mod endings;
+mod figures;
 mod first;
 mod guard;
 mod hosts;

@@ -4,6 +4,7 @@ use super::E2b;
 use super::ascii::line;
 use super::connect::invalid;
 use super::lines::{Line, Own, encode, error_line};
+use super::pages::Pages;
 use super::reach::with_names;
 use super::route::Inside;
 use super::words;
@@ -73,6 +74,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
     let said = Arc::new(Said::default());
     let raw_results = state.settings.raw_results || wants_raw(&inside.session);
     let paused = Some(inside.session.next_pause());
+    let pages = (!raw_results).then(|| Pages::new(state.sandboxes.node().home(), &inside.session));
     let run = Run {
         e2b: Arc::clone(&state.e2b),
         actor: inside.actor,
@@ -99,6 +101,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
             said,
             control,
             paused,
+            pages,
             over: false,
         },
         |mut reading| async move { reading.next().await.map(|line| (line, reading)) },
@@ -153,6 +156,8 @@ struct Reading {
     control: Control,
     /// `None` when a pause has ended the answer.
     paused: Option<NextPause>,
+    /// Raw results stay as they are.
+    pages: Option<Pages>,
     over: bool,
 }
 
@@ -167,9 +172,12 @@ impl Reading {
                 return encode(Item::Own(error_line(&pause(), None)));
             }
         };
-        let Ok(item) = heard else {
+        let Ok(mut item) = heard else {
             return Some(Ok(line(&json!({"type": "keepalive"})).into()));
         };
+        if let Some(pages) = &mut self.pages {
+            pages.put_into(&mut item).await;
+        }
         let line = encode(item);
         self.over |= line.is_none();
         line

@@ -18,6 +18,7 @@ mod lines;
 mod list;
 mod list_dir;
 mod metrics;
+mod pages;
 mod ports;
 mod process;
 mod reach;
