@@ -2,7 +2,6 @@
 
 use atoll_tests::load::{Held, Load, PLAIN, Until, large_bodies, nothing_is_left, round, server};
 use atoll_tests::process::eventually;
-use atoll_tests::server::Server;
 
 /// A leak of a sandbox's process, descriptor or record would show many times over.
 #[test]
@@ -49,7 +48,7 @@ fn memory_stays_flat_over_many_sandboxes() {
 #[test]
 fn the_memory_of_a_burst_of_large_bodies_is_returned() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), &[]).unwrap();
+    let server = server(home.path(), "python-min", 20, &["--pool-min", "0", "--pool-max", "0"]).unwrap();
     let idle = server.resident_bytes().unwrap();
     assert_eq!(large_bodies(&server, 40).unwrap(), 40);
     eventually("the memory of the bodies is returned", || {
