@@ -18,6 +18,10 @@ quantity!(
     TimeoutMillis, "timeout", 100, 3_600_000, read_millis, show_millis, "`10s` or `5m`"
 );
 quantity!(
+    /// How long a create waits for a slot of a full server.
+    QueueMillis, "queue timeout", 0, 600_000, read_millis, show_millis, "`5s`, or `0` to refuse at once"
+);
+quantity!(
     /// How long a sandbox may live.
     LifetimeMillis, "lifetime", 1_000, 2_592_000_000, read_millis, show_millis, "`20m` or `24h`"
 );
@@ -92,6 +96,12 @@ impl RetentionMillis {
 }
 
 impl TimeoutMillis {
+    pub fn duration(self) -> Duration {
+        Duration::from_millis(self.get())
+    }
+}
+
+impl QueueMillis {
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.get())
     }

@@ -78,6 +78,8 @@ struct Numbers {
     pool_depth: Family<PoolLabels, Gauge>,
     claims: Family<ClaimLabels, Counter>,
     claim_seconds: Family<ClaimLabels, Histogram, fn() -> Histogram>,
+    creates_waiting: Gauge,
+    create_wait_seconds: Histogram,
     sandboxes_live: Gauge,
     sandboxes_ended: Family<ReasonLabels, Counter>,
     sandbox_memory: Gauge,
@@ -115,6 +117,8 @@ impl Numbers {
             pool_depth: Family::default(),
             claims: Family::default(),
             claim_seconds,
+            creates_waiting: Gauge::default(),
+            create_wait_seconds: histogram(),
             sandboxes_live: Gauge::default(),
             sandboxes_ended: Family::default(),
             sandbox_memory: Gauge::default(),
@@ -165,6 +169,10 @@ impl Numbers {
         );
         let help = "Time to claim a sandbox";
         to.register_with_unit("claim_duration", help, Unit::Seconds, self.claim_seconds.clone());
+        let help = "Creates that wait in the queue of a full server";
+        to.register("creates_waiting", help, self.creates_waiting.clone());
+        let help = "Time that a create waits until it is admitted or refused";
+        to.register_with_unit("create_wait", help, Unit::Seconds, self.create_wait_seconds.clone());
         to.register("sandboxes_live", "Live sandboxes", self.sandboxes_live.clone());
         to.register(
             "sandboxes_ended",
@@ -264,6 +272,10 @@ impl Metrics {
         self.0.claim_seconds.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
+    pub fn create_waited(&self, took: Duration) {
+        self.0.create_wait_seconds.observe(took.as_secs_f64());
+    }
+
     pub fn sandbox_ended(&self, reason: EndReason) {
         self.0
             .sandboxes_ended
@@ -346,6 +358,9 @@ impl Metrics {
     pub(crate) fn show(&self, ready: &Readiness, limits: &Limits) -> Result<String, std::fmt::Error> {
         self.0.ready.set(i64::from(ready.now() == Ready::Ready));
         self.0
+            .creates_waiting
+            .set(i64::try_from(limits.waiting()).unwrap_or(i64::MAX));
+        self.0
             .sandboxes_live
             .set(i64::try_from(limits.live()).unwrap_or(i64::MAX));
         self.0.process_memory.set(resident_bytes().unwrap_or(0));
@@ -380,6 +395,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.pool_depth("python-data", Tier::Jail, 3);
         metrics.claimed("python-data", Tier::Jail, ClaimedFrom::Pool, Duration::from_millis(2));
+        metrics.create_waited(Duration::from_secs(2));
         metrics.execution_ended(Outcome::MemoryLimit, Duration::from_millis(5));
         metrics.sandbox_ended(EndReason::ExpiredIdle);
         metrics.denied("strict".to_owned(), "import.module");
@@ -399,6 +415,8 @@ mod tests {
             r#"atoll_pool_depth{template="python-data",tier="jail"} 3"#,
             r#"atoll_claims_total{template="python-data",tier="jail",from="warm"} 1"#,
             r#"atoll_claim_duration_seconds_bucket{le="0.0025",template="python-data",tier="jail",from="warm"} 1"#,
+            "atoll_creates_waiting 0",
+            r#"atoll_create_wait_seconds_bucket{le="2.5"} 1"#,
             r#"atoll_executions_total{outcome="memory_limit"} 1"#,
             r#"atoll_limits_hit_total{limit="memory"} 1"#,
             r#"atoll_sandboxes_ended_total{reason="expired_idle"} 1"#,

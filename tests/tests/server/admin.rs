@@ -126,3 +126,35 @@ fn memory_and_cut_output_are_in_the_metrics() {
     let bytes = f64::from(200 << 20);
     eventually("the memory is told", || number("atoll_sandbox_memory_bytes") > bytes).unwrap();
 }
+
+fn wait_for_waiting(server: &Server, count: usize) {
+    let line = format!("\natoll_creates_waiting {count}\n");
+    eventually("creates wait", || {
+        ask(server, "/metrics").is_ok_and(|metrics| metrics.text().contains(&line))
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_create_on_a_full_server_waits_and_is_in_the_metrics() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--max-sandboxes", "1", "--queue-timeout", "5m"]).unwrap();
+    let first = server.sandbox(&json!({})).unwrap();
+    let mut leaves = connect(server.api).unwrap();
+    let head = format!(
+        "POST /v1/sandboxes HTTP/1.1\r\nHost: {}\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\n\
+         Content-Length: 2\r\n\r\n{{}}",
+        server.api, server.key
+    );
+    leaves.write_all(head.as_bytes()).unwrap();
+    wait_for_waiting(&server, 1);
+    drop(leaves);
+    wait_for_waiting(&server, 0);
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| server.sandbox(&json!({})));
+        wait_for_waiting(&server, 1);
+        let path = format!("/v1/sandboxes/{first}");
+        assert_eq!(server.send("DELETE", &path, None).unwrap().status, 200);
+        next.join().unwrap().unwrap();
+    });
+}

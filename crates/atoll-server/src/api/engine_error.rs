@@ -120,7 +120,7 @@ fn is_about_a_path(error: &InputError) -> bool {
 impl From<NodeError> for ApiError {
     fn from(error: NodeError) -> Self {
         match error {
-            NodeError::Full(most) => Self::at_capacity(most as u64),
+            NodeError::Full(most) => Self::server_full(most as u64),
             NodeError::Stopping => Self::new(ErrorCode::NotReady, "the server is stopping"),
             NodeError::Engine(error) => error.into(),
             NodeError::Template(error) if is_disk_full(&error) || matches!(error, TemplateError::Room { .. }) => {

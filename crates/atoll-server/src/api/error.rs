@@ -59,7 +59,8 @@ codes! {
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
     AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
-    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of sandboxes, connections, file descriptors or request memory";
+    ServerFull = "server_full", TOO_MANY_REQUESTS, "The server has reached its limit of live sandboxes, and no slot became free in time";
+    AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of connections, file descriptors or request memory";
     NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, a process of it is being replaced, or the template is still being built";
     AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot provide the requested isolation tier";
@@ -228,9 +229,9 @@ impl ApiError {
         .retry(seconds)
     }
 
-    pub(crate) fn at_capacity(most: u64) -> Self {
+    pub(crate) fn server_full(most: u64) -> Self {
         Self::new(
-            ErrorCode::AtCapacity,
+            ErrorCode::ServerFull,
             format!("the server has reached its limit of {most} live sandboxes"),
         )
         .hint("end a sandbox or retry later; the operator can raise the limit with the setting max_sandboxes")

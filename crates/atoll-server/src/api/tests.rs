@@ -345,13 +345,13 @@ async fn a_panic_is_our_fault_and_shows_nothing() {
 #[tokio::test]
 async fn each_dialect_refuses_in_its_own_words() {
     async fn full() -> ApiError {
-        ApiError::at_capacity(3)
+        ApiError::server_full(3)
     }
     let world = World::new().await;
     for (dialect, wanted) in [
-        (Dialect::Native, r#"{"error":{"code":"at_capacity""#),
-        (Dialect::E2bApi, r#"{"code":503,"message":"#),
-        (Dialect::E2bRpc, r#"{"code":"unavailable","message":"#),
+        (Dialect::Native, r#"{"error":{"code":"server_full""#),
+        (Dialect::E2bApi, r#"{"code":429,"message":"#),
+        (Dialect::E2bRpc, r#"{"code":"resource_exhausted","message":"#),
         (Dialect::E2bInterpreter, "the server has reached its limit of 3 live"),
     ] {
         let route = Route::new(Method::GET, "/full", Access::Key(Scope::Run), dialect, full);

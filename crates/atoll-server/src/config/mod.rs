@@ -55,6 +55,7 @@ pub struct Settings {
     pub max_sandboxes: SandboxCount,
     /// `None`: half of them.
     pub max_tenant_sandboxes: Option<SandboxCount>,
+    pub queue_timeout: QueueMillis,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
     pub e2b: E2bSettings,
@@ -190,6 +191,7 @@ impl Default for Settings {
             container_runtime: None,
             max_sandboxes: SandboxCount::known(200),
             max_tenant_sandboxes: None,
+            queue_timeout: QueueMillis::known(5_000),
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),
                 hard: LifetimeMillis::known(86_400_000),

@@ -200,6 +200,7 @@ settings! {
     "required_layers", List, "Isolation layers that a sandbox must have to start, in addition to those that are always required [cgroups]", |s| s.required_layers, put_list, show_list;
     "max_sandboxes", Number, "Maximum number of live sandboxes across all tenants", |s| s.max_sandboxes, put, show;
     "max_tenant_sandboxes", Optional, "Maximum number of live sandboxes of one tenant [none: half of max_sandboxes, rounded up]", |s| s.max_tenant_sandboxes, put_optional, show_option;
+    "queue_timeout", Number, "Time that a create waits for a free slot when the server has max_sandboxes live sandboxes; 0 refuses at once", |s| s.queue_timeout, put, show_tight;
     "tiers.gvisor_min_release", Optional, "Oldest gVisor release to accept, as a date like 20240513 [none: any release]", |s| s.gvisor_min_release, put_day, show_option;
     "tiers.container_runtime", Optional, "Container runtime: crun, runc or kata-runtime [none: crun if installed, otherwise runc]", |s| s.container_runtime, put_optional, show_option;
     "lifetime.idle", Number, "Default idle timeout of a sandbox", |s| s.lifetime.idle, put, show_tight;

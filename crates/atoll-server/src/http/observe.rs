@@ -176,7 +176,7 @@ fn limit_of(code: ErrorCode) -> Option<LimitHit> {
     match code {
         ErrorCode::RateLimited => Some(LimitHit::RateOfCreates),
         ErrorCode::QuotaExceeded => Some(LimitHit::QuotaOfKey),
-        ErrorCode::AtCapacity => Some(LimitHit::Capacity),
+        ErrorCode::AtCapacity | ErrorCode::ServerFull => Some(LimitHit::Capacity),
         _ => None,
     }
 }

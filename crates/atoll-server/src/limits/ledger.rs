@@ -1,15 +1,20 @@
 //! Who holds how many sandboxes, and who used how much today.
 
-use crate::api::ApiError;
+use super::queue::{CreateQueue, Waiter};
+use crate::api::{ApiError, ErrorCode};
 use crate::auth::Caller;
 use crate::clock::Timestamp;
 use crate::store::Usage;
 use atoll_core::service::SandboxCount;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
 
 #[derive(Debug, Default)]
 struct Books {
+    most: u64,
+    most_of_tenant: u64,
+    queue: CreateQueue,
     live: u64,
     live_of_key: Counts,
     live_of_tenant: Counts,
@@ -40,7 +45,77 @@ impl Counts {
     }
 }
 
+/// For whom a slot is.
+#[derive(Debug)]
+pub(super) struct Claimant {
+    key: String,
+    pub(super) tenant: String,
+    /// Of the key.
+    limit: Option<SandboxCount>,
+}
+
+impl Claimant {
+    pub(super) fn new(caller: &Caller, limit: Option<SandboxCount>) -> Self {
+        Self {
+            key: caller.key_id.as_str().to_owned(),
+            tenant: caller.tenant.to_string(),
+            limit,
+        }
+    }
+}
+
+/// What a create gets.
+#[derive(Debug)]
+pub(super) enum Claim {
+    Slot(Slot),
+    /// A place in the queue: the slot comes when it is its turn.
+    Turn(oneshot::Receiver<Result<Slot, ApiError>>),
+}
+
 impl Books {
+    /// Counts one more, unless a limit is reached. A tenant that has its share does not wait; one that may have all is stopped
+    /// by the limit of the server.
+    fn add(&mut self, claimant: &Claimant) -> Result<(), ApiError> {
+        let of_key = self.live_of_key.of(&claimant.key);
+        if let Some(limit) = claimant.limit.filter(|limit| of_key >= limit.get()) {
+            return Err(ApiError::quota_of_sandboxes(limit.get()));
+        }
+        let share = self.most_of_tenant;
+        if share < self.most && self.live_of_tenant.of(&claimant.tenant) >= share {
+            return Err(ApiError::quota_of_tenant(share));
+        }
+        if self.live >= self.most {
+            return Err(ApiError::server_full(self.most));
+        }
+        self.live += 1;
+        self.live_of_key.add(&claimant.key);
+        self.live_of_tenant.add(&claimant.tenant);
+        Ok(())
+    }
+
+    /// As many wait as may live, of all and of one tenant.
+    fn wait(&mut self, claimant: Claimant) -> Option<oneshot::Receiver<Result<Slot, ApiError>>> {
+        self.queue.tidy();
+        if self.queue.count() >= self.most || self.queue.count_of(&claimant.tenant) >= self.most_of_tenant {
+            return None;
+        }
+        let (tell, turn) = oneshot::channel();
+        self.queue.push(Waiter { claimant, tell });
+        Some(turn)
+    }
+
+    /// Those whose turn it is. They are told after the lock is free, because a slot that is not taken any more locks it again.
+    fn serve(&mut self) -> Vec<(Waiter, Result<(), ApiError>)> {
+        self.queue.tidy();
+        let mut served = Vec::new();
+        while self.live < self.most {
+            let Some(waiter) = self.queue.take_next() else { break };
+            let added = self.add(&waiter.claimant);
+            served.push((waiter, added));
+        }
+        served
+    }
+
     /// At midnight the day's books begin anew.
     fn turn_to(&mut self, day: i64) {
         if self.day != day {
@@ -52,50 +127,60 @@ impl Books {
 
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
-    most: u64,
-    most_of_tenant: u64,
     books: Arc<Mutex<Books>>,
 }
 
-/// The right to one live sandbox. Dropping it gives the right back.
+/// The right to one live sandbox. Dropping it gives the right back, to those that wait first.
 #[derive(Debug)]
 pub struct Slot {
-    key: String,
-    tenant: String,
+    claimant: Claimant,
     books: Arc<Mutex<Books>>,
 }
 
 impl Ledger {
     pub(super) fn new(most: u64, most_of_tenant: u64) -> Self {
-        Self {
+        let books = Books {
             most,
             most_of_tenant,
-            books: Arc::default(),
+            ..Books::default()
+        };
+        Self {
+            books: Arc::new(Mutex::new(books)),
         }
     }
 
     /// All limits are looked at and the slot is taken under one lock: no number of parallel calls gets past them.
-    pub(super) fn take_slot(&self, caller: &Caller, limit: Option<SandboxCount>) -> Result<Slot, ApiError> {
-        let (key, tenant) = (caller.key_id.as_str(), &*caller.tenant);
+    pub(super) fn take_slot(&self, claimant: Claimant) -> Result<Slot, ApiError> {
+        lock(&self.books).add(&claimant)?;
+        Ok(self.slot(claimant))
+    }
+
+    /// The same; on a full server a place in the queue, if there is one.
+    pub(super) fn take_slot_or_turn(&self, claimant: Claimant) -> Result<Claim, ApiError> {
         let mut books = lock(&self.books);
-        let of_key = books.live_of_key.of(key);
-        if let Some(limit) = limit.filter(|limit| of_key >= limit.get()) {
-            return Err(ApiError::quota_of_sandboxes(limit.get()));
+        match books.add(&claimant) {
+            Ok(()) => Ok(Claim::Slot(self.slot(claimant))),
+            Err(full) if full.code() == ErrorCode::ServerFull => books.wait(claimant).map(Claim::Turn).ok_or(full),
+            Err(refused) => Err(refused),
         }
-        if books.live >= self.most {
-            return Err(ApiError::at_capacity(self.most));
-        }
-        if books.live_of_tenant.of(tenant) >= self.most_of_tenant {
-            return Err(ApiError::quota_of_tenant(self.most_of_tenant));
-        }
-        books.live += 1;
-        books.live_of_key.add(key);
-        books.live_of_tenant.add(tenant);
-        Ok(Slot {
-            key: key.to_owned(),
-            tenant: tenant.to_owned(),
+    }
+
+    fn slot(&self, claimant: Claimant) -> Slot {
+        Slot {
+            claimant,
             books: Arc::clone(&self.books),
-        })
+        }
+    }
+
+    /// Creates in the queue.
+    pub(super) fn waiting(&self) -> u64 {
+        let mut books = lock(&self.books);
+        books.queue.tidy();
+        books.queue.count()
+    }
+
+    pub(super) fn full(&self) -> ApiError {
+        ApiError::server_full(lock(&self.books).most)
     }
 
     pub(super) fn live(&self) -> u64 {
@@ -119,8 +204,14 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut books = lock(&self.books);
         books.live = books.live.saturating_sub(1);
-        books.live_of_key.remove(&self.key);
-        books.live_of_tenant.remove(&self.tenant);
+        books.live_of_key.remove(&self.claimant.key);
+        books.live_of_tenant.remove(&self.claimant.tenant);
+        let served = books.serve();
+        drop(books);
+        for (Waiter { claimant, tell }, added) in served {
+            let books = Arc::clone(&self.books);
+            tell.send(added.map(|()| Self { claimant, books })).ok();
+        }
     }
 }
 

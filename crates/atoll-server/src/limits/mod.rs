@@ -1,9 +1,11 @@
 //! How much a key may do: creates per minute (snapshots and rollbacks are some), live sandboxes, processor seconds and bytes per day.
 //!
 //! [`Limits::admit`] is asked before a sandbox is made and hands out a [`Slot`]; the limit holds under any number of
-//! parallel calls, because the slot is taken before the work starts and given back when it is dropped.
+//! parallel calls, because the slot is taken before the work starts and given back when it is dropped. On a full server a
+//! create waits in a queue, for `queue_timeout` at most.
 
 mod ledger;
+mod queue;
 mod rate;
 
 pub use ledger::Slot;
@@ -15,9 +17,9 @@ use crate::clock::Timestamp;
 use crate::config::{Quotas, Settings};
 use crate::store::{Store, StoreError, Usage};
 use atoll_core::quantity::show_bytes;
-use ledger::Ledger;
+use ledger::{Claim, Claimant, Ledger};
 use rate::Buckets;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Shared by all requests.
 #[derive(Clone, Debug)]
@@ -25,6 +27,7 @@ pub struct Limits {
     ledger: Ledger,
     buckets: Buckets,
     defaults: Quotas,
+    queue_timeout: Duration,
 }
 
 /// What a caller who was let in holds until the sandbox has ended.
@@ -41,6 +44,7 @@ impl Limits {
             ledger: Ledger::new(settings.max_sandboxes.get(), settings.tenant_share()),
             buckets: Buckets::default(),
             defaults: settings.quota,
+            queue_timeout: settings.queue_timeout.duration(),
         }
     }
 
@@ -52,13 +56,29 @@ impl Limits {
         Ok(())
     }
 
-    /// Lets a caller make one sandbox, or says why not and when to come back.
-    pub fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
-        let quotas = caller.quotas.or(self.defaults);
+    /// Lets a caller make one sandbox, or says why not and when to come back. On a full server it waits for its turn.
+    pub async fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
         self.check_day(caller, now)?;
-        let slot = self.ledger.take_slot(caller, quotas.live_sandboxes)?;
+        let slot = self.slot_in_turn(self.claimant(caller)).await?;
         let rate = self.pace(caller)?;
         Ok(Admission { slot, rate })
+    }
+
+    async fn slot_in_turn(&self, claimant: Claimant) -> Result<Slot, ApiError> {
+        if self.queue_timeout.is_zero() {
+            return self.ledger.take_slot(claimant);
+        }
+        match self.ledger.take_slot_or_turn(claimant)? {
+            Claim::Slot(slot) => Ok(slot),
+            Claim::Turn(turn) => match tokio::time::timeout(self.queue_timeout, turn).await {
+                Ok(Ok(served)) => served,
+                _ => Err(self.ledger.full()),
+            },
+        }
+    }
+
+    fn claimant(&self, caller: &Caller) -> Claimant {
+        Claimant::new(caller, caller.quotas.or(self.defaults).live_sandboxes)
     }
 
     /// One of the key's creates of this minute: for a new sandbox, and for what costs as much as one.
@@ -75,8 +95,7 @@ impl Limits {
 
     /// A place for a sandbox that was put away and goes on: it was counted as a new one before.
     pub fn readmit(&self, caller: &Caller) -> Result<Slot, ApiError> {
-        let quotas = caller.quotas.or(self.defaults);
-        self.ledger.take_slot(caller, quotas.live_sandboxes)
+        self.ledger.take_slot(self.claimant(caller))
     }
 
     /// Refuses work of a key that has used up its day: asked before each execution and upload, too.
@@ -104,6 +123,11 @@ impl Limits {
     /// Sandboxes that hold a slot now.
     pub fn live(&self) -> u64 {
         self.ledger.live()
+    }
+
+    /// Creates that wait for a slot now.
+    pub fn waiting(&self) -> u64 {
+        self.ledger.waiting()
     }
 }
 

@@ -3,15 +3,27 @@
 use super::*;
 use crate::api::ErrorCode;
 use atoll_core::service::*;
+use futures_util::FutureExt;
+use tokio::task::JoinHandle;
 
-/// Of a server on which one tenant may have all sandboxes.
+/// Of a server on which one tenant may have all sandboxes, and no create waits.
 fn limits(most: u64) -> Limits {
+    limits_with_queue(most, QueueMillis::known(0))
+}
+
+fn limits_with_queue(most: u64, queue_timeout: QueueMillis) -> Limits {
     let settings = Settings {
         max_sandboxes: SandboxCount::known(most),
         max_tenant_sandboxes: Some(SandboxCount::known(most)),
+        queue_timeout,
         ..Settings::default()
     };
     Limits::new(&settings)
+}
+
+/// Of a create that does not wait.
+fn admit(limits: &Limits, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
+    limits.admit(caller, now).now_or_never().unwrap()
 }
 
 fn caller(quotas: Quotas) -> Caller {
@@ -34,7 +46,7 @@ fn a_hundred_parallel_creates_never_pass_the_limit() {
             .map(|_| {
                 scope.spawn(|| {
                     start.wait();
-                    limits.admit(&Caller::anonymous(), Timestamp::now()).ok()
+                    admit(&limits, &Caller::anonymous(), Timestamp::now()).ok()
                 })
             })
             .collect();
@@ -53,19 +65,19 @@ fn a_key_has_a_limit_of_its_own_below_the_servers() {
         ..Quotas::default()
     });
     let now = Timestamp::now();
-    let held = limits.admit(&caller, now).unwrap();
-    assert_eq!(code(limits.admit(&caller, now)), ErrorCode::QuotaExceeded);
+    let held = admit(&limits, &caller, now).unwrap();
+    assert_eq!(code(admit(&limits, &caller, now)), ErrorCode::QuotaExceeded);
     drop(held);
-    assert!(limits.admit(&caller, now).is_ok());
+    assert!(admit(&limits, &caller, now).is_ok());
 }
 
 #[test]
 fn a_full_server_is_another_refusal_than_a_full_key() {
     let limits = limits(1);
-    let _held = limits.admit(&Caller::anonymous(), Timestamp::now()).unwrap();
+    let _held = admit(&limits, &Caller::anonymous(), Timestamp::now()).unwrap();
     assert_eq!(
-        code(limits.admit(&Caller::anonymous(), Timestamp::now())),
-        ErrorCode::AtCapacity
+        code(admit(&limits, &Caller::anonymous(), Timestamp::now())),
+        ErrorCode::ServerFull
     );
 }
 
@@ -73,6 +85,7 @@ fn a_full_server_is_another_refusal_than_a_full_key() {
 fn a_tenant_gets_half_of_the_sandboxes_whatever_keys_it_has() {
     let settings = Settings {
         max_sandboxes: SandboxCount::known(5),
+        queue_timeout: QueueMillis::known(0),
         ..Settings::default()
     };
     let limits = Limits::new(&settings);
@@ -82,8 +95,10 @@ fn a_tenant_gets_half_of_the_sandboxes_whatever_keys_it_has() {
         ..Caller::anonymous()
     };
     let now = Timestamp::now();
-    let mut held: Vec<Admission> = (1..=3).map(|key| limits.admit(&of("one", key), now).unwrap()).collect();
-    let refused = limits.admit(&of("one", 4), now).unwrap_err();
+    let mut held: Vec<Admission> = (1..=3)
+        .map(|key| admit(&limits, &of("one", key), now).unwrap())
+        .collect();
+    let refused = admit(&limits, &of("one", 4), now).unwrap_err();
     assert_eq!(refused.code(), ErrorCode::QuotaExceeded);
     assert!(
         refused.message().contains("3 live sandboxes, its share"),
@@ -91,12 +106,12 @@ fn a_tenant_gets_half_of_the_sandboxes_whatever_keys_it_has() {
         refused.message()
     );
     let others: Vec<Admission> = (5..=6)
-        .map(|key| limits.admit(&of("other", key), now).unwrap())
+        .map(|key| admit(&limits, &of("other", key), now).unwrap())
         .collect();
-    assert_eq!(code(limits.admit(&of("other", 7), now)), ErrorCode::AtCapacity);
+    assert_eq!(code(admit(&limits, &of("other", 7), now)), ErrorCode::ServerFull);
     drop(others);
     held.pop();
-    assert!(limits.admit(&of("one", 4), now).is_ok());
+    assert!(admit(&limits, &of("one", 4), now).is_ok());
 }
 
 #[test]
@@ -125,8 +140,8 @@ fn a_refused_create_gives_its_slot_back() {
         ..Quotas::default()
     });
     let now = Timestamp::now();
-    drop(limits.admit(&caller, now).unwrap());
-    assert_eq!(code(limits.admit(&caller, now)), ErrorCode::RateLimited);
+    drop(admit(&limits, &caller, now).unwrap());
+    assert_eq!(code(admit(&limits, &caller, now)), ErrorCode::RateLimited);
     assert_eq!(limits.live(), 0);
 }
 
@@ -143,10 +158,83 @@ fn the_day_ends_a_quota_and_midnight_renews_it() {
         ..Usage::default()
     };
     limits.ledger.charge(evening, caller.key_id.as_str(), used);
-    let refused = limits.admit(&caller, evening).unwrap_err();
+    let refused = admit(&limits, &caller, evening).unwrap_err();
     assert_eq!(
         (refused.code(), refused.retry_after()),
         (ErrorCode::QuotaExceeded, Some(5))
     );
-    assert!(limits.admit(&caller, evening.plus_millis(5_000)).is_ok());
+    assert!(admit(&limits, &caller, evening.plus_millis(5_000)).is_ok());
+}
+
+fn of(tenant: &str) -> Caller {
+    Caller {
+        tenant: tenant.into(),
+        ..Caller::anonymous()
+    }
+}
+
+/// Begins a create, and returns when it is in the queue.
+async fn waiting_create(limits: &Limits, tenant: &str) -> JoinHandle<Result<Admission, ApiError>> {
+    let (others, caller, of_task) = (limits.waiting(), of(tenant), limits.clone());
+    let create = tokio::spawn(async move { of_task.admit(&caller, Timestamp::now()).await });
+    while limits.waiting() == others {
+        tokio::task::yield_now().await;
+    }
+    create
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_of_a_full_server_wait_and_tenants_take_turns() {
+    let limits = limits_with_queue(3, QueueMillis::known(5_000));
+    let mut held: Vec<Admission> = (0..3)
+        .map(|_| admit(&limits, &of("first"), Timestamp::now()).unwrap())
+        .collect();
+    let one = waiting_create(&limits, "one").await;
+    let again = waiting_create(&limits, "one").await;
+    let other = waiting_create(&limits, "other").await;
+    held.pop();
+    let one = one.await.unwrap().unwrap();
+    held.pop();
+    let other = other.await.unwrap().unwrap();
+    assert!(!again.is_finished());
+    drop(one);
+    let again = again.await.unwrap().unwrap();
+    assert_eq!((limits.live(), limits.waiting()), (3, 0));
+    drop((held, other, again));
+    assert_eq!(limits.live(), 0);
+}
+
+/// The time of this test passes when nothing is left to do.
+#[tokio::test(start_paused = true)]
+async fn a_create_waits_for_the_queue_timeout_and_is_refused() {
+    let limits = limits_with_queue(1, QueueMillis::known(5_000));
+    let held = admit(&limits, &of("one"), Timestamp::now()).unwrap();
+    let began = tokio::time::Instant::now();
+    let refused = limits.admit(&of("other"), Timestamp::now()).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.retry_after()),
+        (ErrorCode::ServerFull, Some(5))
+    );
+    assert!(began.elapsed() >= Duration::from_secs(5));
+    assert_eq!(limits.waiting(), 0);
+    drop(held);
+    assert_eq!(limits.live(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queue_is_bounded_and_a_create_that_leaves_it_takes_no_slot() {
+    let limits = limits_with_queue(2, QueueMillis::known(5_000));
+    let held = [(); 2].map(|()| admit(&limits, &of("first"), Timestamp::now()).unwrap());
+    let leaves = waiting_create(&limits, "one").await;
+    let stays = waiting_create(&limits, "other").await;
+    assert_eq!(
+        code(admit(&limits, &of("third"), Timestamp::now())),
+        ErrorCode::ServerFull
+    );
+    leaves.abort();
+    assert!(leaves.await.unwrap_err().is_cancelled());
+    assert_eq!(limits.waiting(), 1);
+    drop(held);
+    assert!(stays.await.unwrap().is_ok());
+    assert_eq!((limits.live(), limits.waiting()), (0, 0));
 }

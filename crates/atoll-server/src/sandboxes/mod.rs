@@ -100,10 +100,10 @@ impl Sandboxes {
 
     /// Makes a sandbox for a caller who may have one. A caller who goes away before it hears of it gets none.
     pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
-        let (tell, heard) = oneshot::channel();
+        let (mut tell, heard) = oneshot::channel();
         let (all, caller) = (Arc::clone(self), caller.clone());
         let work = async move {
-            let made = all.make(&caller, wish).await;
+            let made = all.make(&caller, wish, &mut tell).await;
             // Nobody waits any more: what is dropped ends.
             tell.send(made.map(|made| Unheard(Some(made)))).ok();
         };
@@ -112,8 +112,12 @@ impl Sandboxes {
         made.0.take().ok_or_else(ApiError::internal)
     }
 
-    async fn make(self: &Arc<Self>, caller: &Caller, mut wish: Wish) -> Result<Made, ApiError> {
-        let began = Instant::now();
+    async fn make(
+        self: &Arc<Self>,
+        caller: &Caller,
+        mut wish: Wish,
+        tell: &mut oneshot::Sender<Result<Unheard, ApiError>>,
+    ) -> Result<Made, ApiError> {
         if let Some(snapshot) = &wish.snapshot {
             (wish.tier, wish.template) = (Some(snapshot.tier), Some(snapshot.template.clone()));
         }
@@ -125,7 +129,8 @@ impl Sandboxes {
         if !self.node.is_open(&template, tier) {
             self.check_template(caller, &template, tier)?;
         }
-        let Admission { slot, rate } = self.quotas.admit(caller, Timestamp::now())?;
+        let Admission { slot, rate } = self.admit(caller, tell).await?;
+        let began = Instant::now();
         let spec = SandboxSpec {
             tier,
             limits: wish.limits,
@@ -176,6 +181,21 @@ impl Sandboxes {
             rate,
             slot,
         })
+    }
+
+    /// A caller who goes away leaves the queue.
+    async fn admit(
+        &self,
+        caller: &Caller,
+        tell: &mut oneshot::Sender<Result<Unheard, ApiError>>,
+    ) -> Result<Admission, ApiError> {
+        let asked = Instant::now();
+        let admitted = tokio::select! {
+            admitted = self.quotas.admit(caller, Timestamp::now()) => admitted,
+            () = tell.closed() => Err(ApiError::internal()),
+        };
+        self.metrics.create_waited(asked.elapsed());
+        admitted
     }
 
     /// From now on it is the caller's, until it is seen off.

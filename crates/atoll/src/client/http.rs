@@ -175,6 +175,7 @@ fn exit_status(code: &str) -> ExitStatus {
         ErrorCode::RateLimited
         | ErrorCode::QuotaExceeded
         | ErrorCode::AuditQuota
+        | ErrorCode::ServerFull
         | ErrorCode::AtCapacity
         | ErrorCode::NoRoom
         | ErrorCode::DiskFull => ExitStatus::Limit,
@@ -238,7 +239,7 @@ mod tests {
             (ExitStatus::NoWall, Some("h"))
         );
         assert_eq!(exit_status("invalid_request"), ExitStatus::Usage);
-        for limit in ["rate_limited", "quota_exceeded", "at_capacity"] {
+        for limit in ["rate_limited", "quota_exceeded", "server_full", "at_capacity"] {
             assert_eq!(exit_status(limit), ExitStatus::Limit, "{limit}");
         }
         assert_eq!(exit_status("not_ready"), ExitStatus::NoWall);

@@ -52,7 +52,7 @@ fn clients_of_e2b_hear_of_a_lost_state_in_the_error() {
 #[test]
 fn a_used_up_quota_is_a_limit_and_a_missing_key_says_which_variable() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), &["--max-sandboxes", "1"]).unwrap();
+    let server = Server::start(home.path(), &["--max-sandboxes", "1", "--queue-timeout", "0"]).unwrap();
     let url = format!("http://{}", server.api);
     let words = ["run", "--server", &url, "-c", "1"];
     let quota = server

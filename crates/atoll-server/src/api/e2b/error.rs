@@ -90,6 +90,7 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
         | ErrorCode::RateLimited
         | ErrorCode::QuotaExceeded
         | ErrorCode::AuditQuota
+        | ErrorCode::ServerFull
         | ErrorCode::NoRoom
         | ErrorCode::DiskFull => "resource_exhausted",
         ErrorCode::BodyTimeout => "deadline_exceeded",
@@ -119,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deliberate_refusal_is_not_to_be_repeated() {
-        for error in [ApiError::at_capacity(1), ApiError::quota_of_sandboxes(1)] {
+        for error in [ApiError::server_full(1), ApiError::quota_of_sandboxes(1)] {
             for render in [render_api, render_rpc, render_text] {
                 let response = render(&error);
                 assert_eq!(response.headers()["should-retry"], "false");
