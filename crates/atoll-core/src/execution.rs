@@ -127,6 +127,8 @@ pub struct OutputFile {
     pub saved: Option<String>,
     /// Its bytes in base64, in an answer of a server that was asked for them.
     pub content: Option<String>,
+    /// Names of the secrets whose values are in its bytes: only text is redacted.
+    pub unredacted: Vec<String>,
 }
 
 /// Output files that did not come back: how many, and why. The list names the first hundred.

@@ -145,6 +145,7 @@ mod tests {
             media_type: String::new(),
             saved: Some(to.to_string_lossy().into_owned()),
             content: None,
+            unredacted: Vec::new(),
         };
         let inputs = [Input {
             name: "sales.csv".to_owned(),
@@ -204,6 +205,7 @@ mod tests {
             media_type: String::new(),
             saved: Some(path.to_string_lossy().into_owned()),
             content: None,
+            unredacted: Vec::new(),
         };
         let change = changes(&[file], &[]).remove(0);
         assert_eq!(change.kind, ChangeKind::New);
@@ -222,6 +224,7 @@ mod tests {
             media_type: String::new(),
             saved: None,
             content: None,
+            unredacted: Vec::new(),
         };
         assert_eq!(changes(&[file], &[])[0].kind, ChangeKind::New);
     }

@@ -5,12 +5,16 @@
 use crate::backend::Collected;
 use crate::contexts::HOME;
 use crate::out_dir::{OutDir, Target};
+use crate::redacted::scan;
 use atoll_core::execution::{LeftOut, LeftOutFile, OutputFile};
+use atoll_guard::redact::Redactor;
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) const MAX_FILES: u32 = 1000;
 const PIECE: usize = 256 << 10;
@@ -68,8 +72,14 @@ impl SavedFiles {
     }
 }
 
-/// Reads every file once: its facts, and its bytes into `out`. One that cannot be saved does not hold the others.
-pub(crate) fn save(collected: Collected, mut out: Option<&mut OutDir>, cap: u64) -> SavedFiles {
+/// Reads every file: its facts, and its bytes into `out`, both without secrets if it is text. One that cannot be saved does not
+/// hold the others.
+pub(crate) fn save(
+    collected: Collected,
+    mut out: Option<&mut OutDir>,
+    cap: u64,
+    hides: Option<&Arc<Redactor>>,
+) -> SavedFiles {
     let mut result = SavedFiles {
         skipped: collected.skipped,
         unseen: collected.unseen,
@@ -77,10 +87,11 @@ pub(crate) fn save(collected: Collected, mut out: Option<&mut OutDir>, cap: u64)
     };
     let mut left = cap;
     for (path, fd) in collected.files {
-        match copy(&path, fd, out.as_deref_mut(), Room { left, cap }) {
+        match copy(&path, fd, out.as_deref_mut(), Room { left, cap }, hides) {
             Err(why) => result.skip(&path, why),
             Ok((mut file, saved)) => {
-                left -= file.size;
+                // A file that changes while it is read can come out longer than it was counted.
+                left = left.saturating_sub(file.size);
                 match saved.transpose() {
                     Ok(place) => {
                         file.saved = place.as_ref().map(|place| place.to_string_lossy().into_owned());
@@ -118,6 +129,8 @@ fn is_names_fault(error: &std::io::Error) -> bool {
     is_link || kinds.contains(&error.kind())
 }
 
+const TOGETHER: &str = "the output files together exceed the size of the scratch disk";
+
 /// How many bytes may still come back, and how many at all.
 #[derive(Clone, Copy)]
 struct Room {
@@ -130,7 +143,7 @@ impl Room {
         match size {
             size if size <= self.left => None,
             size if size > self.cap => Some("larger than the scratch disk (sparse file)"),
-            _ => Some("the output files together exceed the size of the scratch disk"),
+            _ => Some(TOGETHER),
         }
     }
 }
@@ -138,31 +151,53 @@ impl Room {
 type Saved = Option<std::io::Result<PathBuf>>;
 
 /// The facts of one file, and where it was saved; or why it is left out.
-fn copy(path: &str, fd: OwnedFd, out: Option<&mut OutDir>, room: Room) -> Result<(OutputFile, Saved), String> {
+fn copy(
+    path: &str,
+    fd: OwnedFd,
+    out: Option<&mut OutDir>,
+    room: Room,
+    hides: Option<&Arc<Redactor>>,
+) -> Result<(OutputFile, Saved), String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let stat = rustix::fs::fstat(&fd).map_err(|errno| unreadable(errno.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err("not a regular file".to_owned());
     }
-    if let Some(why) = room.refuse(u64::try_from(stat.st_size).unwrap_or(u64::MAX)) {
+    let length = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+    if let Some(why) = room.refuse(length) {
         return Err(why.to_owned());
+    }
+    let source = std::fs::File::from(fd);
+    let redaction = hides.map(|hides| scan(&source, length, hides));
+    let mut redaction = redaction.transpose().map_err(unreadable)?;
+    // What stands in place of a secret can be longer than it.
+    if redaction
+        .as_ref()
+        .is_some_and(|redaction| redaction.bytes() > room.left)
+    {
+        return Err(TOGETHER.to_owned());
     }
     let name = safe_path(path);
     let mut saving = out.zip(name).map(|(out, name)| Saving::begin(out, &name));
-    let mut source = std::fs::File::from(fd).take(room.left);
+    let mut source = source.take(room.left);
     let mut hash = Sha256::new();
-    let (mut size, mut head) = (0, Vec::new());
+    let (mut size, mut head) = (0, Vec::<u8>::new());
     let mut piece = vec![0; PIECE];
     loop {
         let count = source.read(&mut piece).map_err(unreadable)?;
+        let bytes = match &mut redaction {
+            None => Cow::Borrowed(&piece[..count]),
+            Some(redaction) if count == 0 => Cow::Owned(redaction.finish()),
+            Some(redaction) => redaction.pass(&piece[..count]),
+        };
+        hash.update(&bytes);
+        head.extend(bytes.iter().take(16_usize.saturating_sub(head.len())));
+        size += bytes.len() as u64;
+        if let Some(saving) = &mut saving {
+            saving.write(&bytes);
+        }
         if count == 0 {
             break;
-        }
-        hash.update(&piece[..count]);
-        head.extend_from_slice(&piece[..count.min(16_usize.saturating_sub(head.len()))]);
-        size += count as u64;
-        if let Some(saving) = &mut saving {
-            saving.write(&piece[..count]);
         }
     }
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -173,6 +208,9 @@ fn copy(path: &str, fd: OwnedFd, out: Option<&mut OutDir>, room: Room) -> Result
         media_type: media_type(path, &head).to_owned(),
         saved: None,
         content: None,
+        unredacted: redaction
+            .map(|redaction| redaction.unredacted().to_vec())
+            .unwrap_or_default(),
     };
     Ok((file, saving.map(Saving::finish)))
 }

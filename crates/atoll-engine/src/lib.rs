@@ -28,6 +28,7 @@ mod past;
 mod plotly;
 pub mod policy;
 mod pool;
+mod redacted;
 mod results;
 pub mod routing;
 mod sandbox;

@@ -314,7 +314,8 @@ impl Walled {
             collected.hide(hides);
         }
         let cap = self.limits.scratch.get();
-        let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap), out));
+        let known = hides.clone();
+        let saving = tokio::task::spawn_blocking(move || (save(collected, out.as_mut(), cap, known.as_ref()), out));
         let (mut files, out) = saving.await.map_err(|_| crate::files::FilesError::Interrupted)?;
         if self.once {
             let (count, mut names) = self.bare.left(HOME).await?;

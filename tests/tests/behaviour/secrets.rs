@@ -6,6 +6,7 @@ use atoll_engine::{CommandEvent, CommandSpec, SandboxSpec, Secrets, Walls, Warmt
 use atoll_tests::process::BOUND;
 use atoll_tests::server::atoll_in;
 use atoll_tests::{atoll, engine, home, run_command, stop};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -39,9 +40,8 @@ fn a_secret_is_a_variable_of_the_code_and_comes_back_as_its_name() -> Result<()>
         "{ran:?}"
     );
     assert!(!ran.stderr.contains("hunter"), "{ran:?}");
-    // The file has another name, and its bytes are the code's.
     let saved = std::fs::read_to_string(dir.path().join("atoll-out").join(MARKER))?;
-    assert_eq!(saved, format!("kept: {VALUE}"));
+    assert_eq!(saved, format!("kept: {MARKER}"));
     let json = run_command(command(dir.path()).args(["--secret", "TOKEN", "--json", "-c", TELLS]))?;
     let answer: atoll_core::Execution = serde_json::from_str(&json.stdout).with_context(|| format!("{json:?}"))?;
     assert_eq!(
@@ -49,6 +49,71 @@ fn a_secret_is_a_variable_of_the_code_and_comes_back_as_its_name() -> Result<()>
         (line, MARKER.to_owned())
     );
     assert!(!json.stdout.contains("hunter"), "{json:?}");
+    Ok(())
+}
+
+/// Files are read in pieces of 256 KiB; the value in `large.csv` lies across the first border.
+const WRITES: &str = "import os\n\
+    t = os.environ['TOKEN']\n\
+    x = 'x' * (256 * 1024 - 5)\n\
+    def put(name, content): open('/data/output/' + name, 'wb').write(content)\n\
+    put('clean.txt', b'plain')\n\
+    put('data.txt', b'\\xff\\0' + t.encode())\n\
+    put('large.csv', (x + t + x).encode())\n\
+    put('small.bin', ('a ' + t + ' b').encode())";
+
+#[test]
+fn output_files_that_are_text_are_redacted_and_others_are_named() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let json = run_command(command(dir.path()).args(["--secret", "TOKEN", "--json", "-c", WRITES]))?;
+    let answer: atoll_core::Execution = serde_json::from_str(&json.stdout).with_context(|| format!("{json:?}"))?;
+    let x = "x".repeat(256 * 1024 - 5);
+    let none: &[&str] = &[];
+    let wanted = [
+        ("clean.txt", b"plain".to_vec(), none),
+        ("data.txt", [&b"\xff\0"[..], VALUE.as_bytes()].concat(), &["TOKEN"]),
+        ("large.csv", format!("{x}{MARKER}{x}").into_bytes(), none),
+        ("small.bin", format!("a {MARKER} b").into_bytes(), none),
+    ];
+    assert_eq!(answer.files.len(), wanted.len(), "{json:?}");
+    for (file, (name, bytes, unredacted)) in answer.files.iter().zip(wanted) {
+        let saved = std::fs::read(dir.path().join(file.saved.as_ref().context("not saved")?))?;
+        assert!(saved == bytes, "{name}");
+        let sha256: String = Sha256::digest(&bytes)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            (file.path.as_str(), file.size, file.sha256.as_str()),
+            (
+                format!("/data/output/{name}").as_str(),
+                bytes.len() as u64,
+                sha256.as_str()
+            )
+        );
+        assert_eq!(file.unredacted, unredacted, "{name}");
+    }
+    let shown = run_command(command(dir.path()).args(["--secret", "TOKEN", "-c", WRITES]))?;
+    let note = "note: /data/output/data.txt contains the value of the secret `TOKEN`; only text files are redacted\n";
+    assert!(
+        shown.stderr.contains(note) && shown.stderr.matches("contains the value").count() == 1,
+        "{shown:?}"
+    );
+    Ok(())
+}
+
+/// Without secrets nothing is searched for, and nothing is changed.
+#[test]
+fn output_files_are_as_they_were_written_where_there_is_no_secret() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let code = WRITES.replace("os.environ['TOKEN']", "'hunter22 hunter22'");
+    let ran = run_command(command(dir.path()).args(["-c", &code]))?;
+    assert!(
+        ran.code == Some(0) && !ran.stderr.contains("contains the value"),
+        "{ran:?}"
+    );
+    let saved = std::fs::read_to_string(dir.path().join("atoll-out/small.bin"))?;
+    assert_eq!(saved, "a hunter22 hunter22 b");
     Ok(())
 }
 

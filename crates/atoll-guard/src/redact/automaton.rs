@@ -60,6 +60,10 @@ impl Redactor {
         self.start
     }
 
+    pub(super) fn name(&self, owner: usize) -> &str {
+        &self.names[owner]
+    }
+
     pub(super) fn marker(&self, owner: usize) -> &str {
         &self.markers[owner]
     }

@@ -7,12 +7,14 @@
 mod answer;
 mod automaton;
 mod check;
+mod file;
 mod spellings;
 mod stream;
 
 pub use answer::present;
 pub use automaton::Redactor;
 pub use check::SecretsError;
+pub use file::{FileRedaction, FileScan};
 pub use stream::Stream;
 
 use check::{MOST_KNOWN, MOST_KNOWN_BYTES};

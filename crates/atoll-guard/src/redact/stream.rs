@@ -3,6 +3,7 @@
 
 use super::automaton::{Redactor, Span};
 use aho_corasick::automaton::StateID;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ pub struct Stream {
     pub(super) held: Vec<u8>,
     /// Places in `held`.
     pub(super) spans: Vec<Span>,
+    /// Whose values were taken out so far.
+    owners: BTreeSet<usize>,
 }
 
 impl Stream {
@@ -21,6 +24,7 @@ impl Stream {
             redactor,
             held: Vec::new(),
             spans: Vec::new(),
+            owners: BTreeSet::new(),
         }
     }
 
@@ -49,6 +53,12 @@ impl Stream {
         self.release()
     }
 
+    /// Names of the secrets that were taken out so far, each once.
+    pub(super) fn found(&self) -> Vec<String> {
+        let names: BTreeSet<&str> = self.owners.iter().map(|owner| self.redactor.name(*owner)).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
     /// Everything before `safe`, which is counted in `held`.
     fn show(&mut self, safe: usize) -> Vec<u8> {
         let mut shown = Vec::with_capacity(safe);
@@ -59,6 +69,7 @@ impl Stream {
                 shown.extend_from_slice(&self.held[at..span.start]);
                 if !span.told {
                     shown.extend_from_slice(self.redactor.marker(span.owner).as_bytes());
+                    self.owners.insert(span.owner);
                 }
                 at = span.end.min(safe);
             }

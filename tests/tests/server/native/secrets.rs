@@ -105,6 +105,27 @@ fn a_secret_reaches_the_code_and_nothing_that_comes_back() {
     }
 }
 
+/// A text file, and one that is not text.
+const WRITES: &str = "import os\n\
+    t = os.environ['TOKEN'].encode()\n\
+    open('/data/output/data', 'wb').write(b'\\xff\\0' + t)\n\
+    open('/data/output/text', 'wb').write(b'a ' + t + b' b')";
+
+#[test]
+fn output_files_of_a_run_come_back_without_secrets() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let run = json!({"code": WRITES, "secrets": secrets()});
+    let answer = server.json("POST", "/v1/run", &run).unwrap().json().unwrap();
+    let text = format!("a {MARKER} b").into_bytes();
+    let data = [&b"\xff\0"[..], VALUE.as_bytes()].concat();
+    for (index, bytes, unredacted) in [(0, data, json!(["TOKEN"])), (1, text, json!([]))] {
+        let file = &answer["files"][index];
+        assert_eq!(file["content"], STANDARD.encode(&bytes), "{answer}");
+        assert_eq!((&file["size"], &file["unredacted"]), (&json!(bytes.len()), &unredacted));
+    }
+}
+
 #[test]
 fn a_secret_of_one_call_is_known_to_the_sandbox_from_then_on() {
     let home = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! What is searched for, what is left, and that pieces give what the whole gives.
 
 mod answers;
+mod files;
 mod spellings;
 mod streams;
 

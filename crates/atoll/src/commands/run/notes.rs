@@ -35,6 +35,12 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
     for path in saved {
         text.push_str(&format!("saved: {}\n", on_one_line(&path.to_string_lossy())));
     }
+    for file in execution.files.iter().filter(|file| !file.unredacted.is_empty()) {
+        let (path, names) = (on_one_line(&file.path), file.unredacted.join("`, `"));
+        text.push_str(&format!(
+            "note: {path} contains the value of the secret `{names}`; only text files are redacted\n"
+        ));
+    }
     for (path, why) in &files.skipped {
         text.push_str(&format!("not saved: {}: {}\n", on_one_line(path), on_one_line(why)));
     }

@@ -215,6 +215,8 @@ pub struct ExecutionFile {
     /// Content in base64, if requested and not too large for the response
     #[schema(format = Byte)]
     pub content: Option<String>,
+    /// Names of the secrets whose values are in this file; a file that is not text is not redacted
+    pub unredacted: Vec<String>,
 }
 
 /// Output files that were not returned.
@@ -307,7 +309,9 @@ mod tests {
                 "left_out": [{"form": "f", "why": "w"}]}],
             "error": {"name": "n", "value": "v", "traceback": ["t"]},
             "hint": {"refused": "r", "rule": "r", "instead": "i"},
-            "files": [{"path": "p", "size": 1, "sha256": "s", "media_type": "m", "saved": null, "content": "YQ=="}],
+            "files": [{
+                "path": "p", "size": 1, "sha256": "s", "media_type": "m", "saved": null, "content": "YQ==", "unredacted": ["A"],
+            }],
             "left_out": {"count": 1, "files": [{"path": "p", "why": "w"}]},
             "findings": [{
                 "rule": "r", "severity": "low", "verdict": "warn", "line": 1, "column": 1, "message": "m", "instead": "i",
