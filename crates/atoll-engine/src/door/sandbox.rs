@@ -356,7 +356,7 @@ impl Sandbox {
     pub async fn read(&self, path: &str) -> Result<OpenFile, EngineError> {
         let facts = |open: &OpenFile| Closing {
             outputs: vec![FileFact {
-                size: open.size,
+                size: open.delivered_bytes(),
                 sha256: None,
             }],
             ..Closing::of(Ending::Ok)

@@ -3,11 +3,14 @@
 use super::upload::RawUpload;
 use crate::backend::{Asked, TierError};
 use crate::engine::EngineError;
+use crate::redacted::scan;
 use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, Change, Entry, ListBound, MAX_MESSAGE_BYTES, Refusal};
+use atoll_guard::redact::FileRedaction;
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
+use std::io;
 use tokio::net::TcpStream;
 
 /// A part of a list of files.
@@ -26,6 +29,15 @@ pub struct OpenFile {
     pub file: std::fs::File,
     pub size: u64,
     pub path: String,
+    /// Every reader passes the bytes through it; `None` if the sandbox was never given a secret.
+    pub redaction: Option<FileRedaction>,
+}
+
+impl OpenFile {
+    /// How long it is when it was redacted.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.redaction.as_ref().map_or(self.size, FileRedaction::bytes)
+    }
 }
 
 /// Changes below a directory, until it is dropped.
@@ -105,10 +117,21 @@ impl Walled {
         match self.bare.agent.ask_once(Ask::Read { path: path.into() }).await? {
             (Answer::File { path, size }, fds) => {
                 let fd = fds.into_iter().next().ok_or(TierError::Agent)?;
-                open_file(path, self.bare.plain(fd, size).await?)
+                self.redacting(open_file(path, self.bare.plain(fd, size).await?)?).await
             }
             _ => Err(TierError::Agent.into()),
         }
+    }
+
+    /// Looks for secrets in a file before it is read.
+    async fn redacting(&self, open: OpenFile) -> Result<OpenFile, EngineError> {
+        let Some(hides) = self.hides() else { return Ok(open) };
+        let scanning = tokio::task::spawn_blocking(move || {
+            let redaction = Some(scan(&open.file, open.size, &hides)?);
+            Ok(OpenFile { redaction, ..open })
+        });
+        let scanned = scanning.await.map_err(io::Error::other).and_then(|scanned| scanned);
+        Ok(scanned.map_err(TierError::Carry)?)
     }
 
     /// Begins to write a file. Nothing is seen at `path` before the upload is committed.
@@ -168,6 +191,7 @@ fn open_file(path: String, fd: OwnedFd) -> Result<OpenFile, EngineError> {
         file: fd.into(),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         path,
+        redaction: None,
     })
 }
 

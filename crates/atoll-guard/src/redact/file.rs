@@ -59,6 +59,10 @@ impl FileScan {
 }
 
 impl FileRedaction {
+    pub fn is_text(&self) -> bool {
+        self.text.is_some()
+    }
+
     /// How many bytes come out, unless the file was changed since the first pass.
     pub fn bytes(&self) -> u64 {
         self.bytes

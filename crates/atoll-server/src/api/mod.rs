@@ -18,6 +18,7 @@ pub mod native;
 pub mod object;
 mod openapi;
 mod page;
+mod redacted;
 mod said;
 pub(crate) mod state;
 pub mod table;

@@ -126,6 +126,62 @@ fn output_files_of_a_run_come_back_without_secrets() {
     }
 }
 
+/// Files are sent in pieces of 1 MiB; the value in `large` lies across the first border.
+const KEEPS: &str = "import os\n\
+    t = os.environ['TOKEN'].encode()\n\
+    x = b'x' * ((1 << 20) - 5)\n\
+    open('/tmp/large', 'wb').write(x + t + x)\n\
+    open('/tmp/data', 'wb').write(b'\\xff\\0' + t)";
+
+/// As E2B's clients sign an address to read.
+fn signed(path: &str, token: &str) -> String {
+    use sha2::Digest as _;
+    let hash = sha2::Sha256::digest(format!("{path}:read:user:{token}"));
+    let signature = base64::engine::general_purpose::STANDARD_NO_PAD.encode(hash);
+    let signature = signature.replace('+', "%2B").replace('/', "%2F");
+    format!("/files?path={path}&username=user&signature=v1_{signature}")
+}
+
+#[test]
+fn files_are_read_without_secrets_in_both_dialects() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let id = server.sandbox(&json!({"secrets": secrets()})).unwrap();
+    let run = format!("/v1/sandboxes/{id}/run");
+    let ran = server.json("POST", &run, &json!({"code": KEEPS})).unwrap();
+    assert_eq!(ran.json().unwrap()["outcome"], "ok");
+    let connect = format!("/sandboxes/{id}/connect");
+    let found = server.json("POST", &connect, &json!({"timeout": 300})).unwrap();
+    let token = found.json().unwrap()["envdAccessToken"].as_str().unwrap().to_owned();
+    let x = "x".repeat((1 << 20) - 5);
+    let large = format!("{x}{MARKER}{x}").into_bytes();
+    let data = [&b"\xff\0"[..], VALUE.as_bytes()].concat();
+    for (path, bytes, unredacted) in [("/tmp/large", large, None), ("/tmp/data", data, Some("TOKEN"))] {
+        let native = server.send("GET", &format!("/v1/sandboxes/{id}/files?path={path}"), None);
+        let theirs = server.send_as("", "GET", &signed(path, &token), None);
+        for answer in [native.unwrap(), theirs.unwrap()] {
+            assert_eq!(answer.status, 200, "{path}");
+            assert_eq!(answer.header("content-length"), Some(bytes.len().to_string().as_str()));
+            assert_eq!(answer.header("atoll-unredacted"), unredacted, "{path}");
+            assert!(answer.body == bytes, "{path}");
+        }
+    }
+}
+
+/// Where no secret is known, the same bytes come out, and no header more.
+#[test]
+fn files_are_read_as_they_are_where_there_is_no_secret() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let id = server.sandbox(&json!({})).unwrap();
+    let path = format!("/v1/sandboxes/{id}/files?path=/tmp/text");
+    let text = format!("a {VALUE} b");
+    let written = server.bytes("PUT", &path, "application/octet-stream", text.as_bytes());
+    assert_eq!(written.unwrap().status, 201);
+    let read = server.send("GET", &path, None).unwrap();
+    assert_eq!((read.text(), read.header("atoll-unredacted")), (text, None));
+}
+
 #[test]
 fn a_secret_of_one_call_is_known_to_the_sandbox_from_then_on() {
     let home = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use super::unpack::unpacked;
 use super::{E2b, user};
 use crate::api::gentle::Gentle;
 use crate::api::lent::lend;
-use crate::api::{ApiError, AppState, ErrorCode, Meter, download};
+use crate::api::{ApiError, AppState, ErrorCode, Meter, download, redacted};
 use crate::auth::Caller;
 use atoll_core::wire::agent::Entry;
 use atoll_engine::session::{Session, State as Life};
@@ -135,10 +135,11 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
     state.sandboxes.check_day(&whose)?;
     let using = allowed.session.begin_long_use()?;
     let open = allowed.session.by(&whose.actor())?.read(&path).await?;
-    let size = open.size;
-    let body = lend(&allowed.session, using, open.file, size);
-    let headers = download::headers(&open.path, size);
-    Ok(Meter::new(&state.sandboxes, whose).answer((headers, body).into_response()))
+    let headers = download::headers(&open.path, open.delivered_bytes());
+    let note = redacted::note(&open);
+    let body = lend(&allowed.session, using, open.file, open.size);
+    let answer = (headers, note, redacted::through(body, open.redaction)).into_response();
+    Ok(Meter::new(&state.sandboxes, whose).answer(answer))
 }
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {

@@ -6,7 +6,7 @@ use super::sheet;
 use super::wire::{DirRequest, FileEntry, MoveRequest};
 use crate::api::extract::body_error;
 use crate::api::lent::lend;
-use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query, download};
+use crate::api::{ApiError, AppState, ErrorCode, Json, Meter, Path, Query, download, redacted};
 use crate::auth::Caller;
 use atoll_engine::Upload;
 use atoll_engine::session::Session;
@@ -63,13 +63,17 @@ pub(crate) async fn read(
         .read(&query.path)
         .await
         .map_err(blame(&session))?;
-    let headers = download::headers(&open.path, open.size);
+    let headers = download::headers(&open.path, open.delivered_bytes());
+    let note = redacted::note(&open);
     let answer = match query.spreadsheet {
-        false => (headers, lend(&session, using, open.file, open.size)).into_response(),
+        false => {
+            let body = lend(&session, using, open.file, open.size);
+            (headers, note, redacted::through(body, open.redaction)).into_response()
+        }
         true => {
             let file = sheet::check_text(open.file).await?;
-            let body = sheet::through(lend(&session, using, file, open.size));
-            let mut answer = (headers, body).into_response();
+            let body = redacted::through(lend(&session, using, file, open.size), open.redaction);
+            let mut answer = (headers, note, sheet::through(body)).into_response();
             // Nobody knows yet.
             answer.headers_mut().remove(header::CONTENT_LENGTH);
             answer
