@@ -245,7 +245,8 @@ fn no_package() -> Hint {
     hint(
         "a package that is not in the template",
         "packages: only those in the template",
-        "use an installed package, or a template that includes this one; packages cannot be installed in a sandbox",
+        "use an installed package, or a template that includes this one (`atoll template build NAME --add PACKAGE` on \
+         the host); packages cannot be installed in a sandbox",
     )
 }
 

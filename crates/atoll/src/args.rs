@@ -167,9 +167,13 @@ pub(crate) enum TemplateCommand {
         /// Template name, as listed by `atoll template list`; with --from, the name of the new template [default: python-data]
         name: Option<String>,
         /// Build from a container image: `oci:PATH` (an OCI layout or a tar of one), `docker-archive:FILE` (from `docker save`) or
-        /// `docker://NAME:TAG` (from a registry); code from the image runs only inside sandboxes
-        #[arg(long, value_name = "IMAGE")]
+        /// `docker://NAME:TAG` (from a registry); code from the image runs only inside sandboxes. With --add, the name of the
+        /// template to start from [default: python-data]
+        #[arg(long, value_name = "IMAGE|TEMPLATE")]
         from: Option<String>,
+        /// Build a new template with these packages added; a value may have a version, for example `nltk>=3.9`
+        #[arg(long, value_name = "PACKAGE", num_args = 1.., conflicts_with_all = ["given", "force"])]
+        add: Vec<String>,
         /// Name of the new template, with --from
         #[arg(long = "name", value_name = "NAME", requires = "from", conflicts_with = "name")]
         given: Option<String>,

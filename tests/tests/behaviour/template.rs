@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 /// The modules that the recipe promises.
 fn promised_imports() -> Result<Vec<String>> {
@@ -271,6 +272,105 @@ fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> 
     );
     assert!(ran.stderr.contains("hint: check the network"), "{}", ran.stderr);
     assert_eq!(left_in(home.path())?, Vec::<OsString>::new());
+    Ok(())
+}
+
+/// Argument: the directory of the wheels.
+const WHEELS: &str = r#"
+import sys, zipfile
+def wheel(name, text, requires=""):
+    info = f"{name}-1.0.dist-info"
+    with zipfile.ZipFile(f"{sys.argv[1]}/{name}-1.0-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}.py", text)
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}")
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        names = [f"{name}.py", f"{info}/METADATA", f"{info}/WHEEL", f"{info}/RECORD"]
+        file.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in names))
+wheel("small", "VALUE = 1\n")
+wheel("broken", "raise ValueError('broken')\n")
+wheel("clash", "", "Requires-Dist: small>=2\n")
+"#;
+
+/// `atoll template` with the wheels above as the only index, for both installers.
+fn with_wheels(home: &Path, args: &[&str]) -> Result<atoll_tests::Ran> {
+    let wheels = home.join("wheels");
+    if !wheels.is_dir() {
+        std::fs::create_dir(&wheels)?;
+        let made = Command::new("python3")
+            .args(["-I", "-c", WHEELS])
+            .arg(&wheels)
+            .status()?;
+        anyhow::ensure!(made.success(), "no wheels: {made}");
+    }
+    let mut command = atoll();
+    command
+        .env("ATOLL_HOME", home)
+        .envs([("PIP_NO_INDEX", "1"), ("UV_NO_INDEX", "1"), ("UV_OFFLINE", "1")])
+        .envs([("PIP_FIND_LINKS", &wheels), ("UV_FIND_LINKS", &wheels)])
+        .arg("template");
+    run_command(command.args(args))
+}
+
+#[test]
+fn packages_are_added_to_a_template() -> Result<()> {
+    let home = home_with("", "# nothing\n")?;
+    let ran = with_wheels(home.path(), &["build", "mine", "--from", "tiny", "--add", "small>=1"])?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("template mine: ") && ran.stderr.contains(" MiB on disk\n"),
+        "{ran:?}"
+    );
+    let lock = std::fs::read_to_string(home.path().join("recipes/mine/requirements.lock"))?;
+    assert!(
+        lock.starts_with("small==1.0 ") && lock.contains("--hash=sha256:"),
+        "{lock}"
+    );
+    let shown = with_wheels(home.path(), &["show", "mine", "--json"])?;
+    let shown: Value = serde_json::from_str(&shown.stdout)?;
+    assert_eq!(shown["built"], true);
+    assert_eq!(shown["packages"][0]["name"], "small");
+    Ok(())
+}
+
+#[test]
+fn packages_that_cannot_be_added_leave_nothing() -> Result<()> {
+    let home = home_with("", "# nothing\n")?;
+    for (args, words) in [
+        (
+            &["mine", "--from", "tiny", "--add", "broken"][..],
+            "cannot import `broken`: ValueError: broken",
+        ),
+        (&["mine", "--from", "tiny", "--add", "no-such"], "no matching package"),
+        (
+            &["mine", "--from", "tiny", "--add", "small", "clash"],
+            "the packages conflict with each other",
+        ),
+        (
+            &["mine", "--from", "tiny", "--add", "../small"],
+            "`../small` is not a package name",
+        ),
+        (&["mine", "--from", "nope", "--add", "small"], "unknown template `nope`"),
+        (
+            &["mine", "--from", "oci:x", "--add", "small"],
+            "packages cannot be added to an image",
+        ),
+        (
+            &["Mine", "--from", "tiny", "--add", "small"],
+            "`Mine` is not a valid name",
+        ),
+        (
+            &["tiny", "--from", "tiny", "--add", "small"],
+            "`tiny` is the name of a recipe",
+        ),
+        (&["mine", "--from", "tiny"], "--add"),
+    ] {
+        let ran = with_wheels(home.path(), &[&["build"][..], args].concat())?;
+        assert!(!matches!(ran.code, Some(0) | None), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{args:?}: {ran:?}");
+        assert!(!home.path().join("recipes/mine").exists(), "{args:?}");
+        let listed = with_wheels(home.path(), &["list"])?;
+        assert!(!listed.stdout.contains("mine"), "{args:?}: {listed:?}");
+    }
     Ok(())
 }
 

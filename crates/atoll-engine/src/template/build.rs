@@ -6,6 +6,7 @@ use super::fonts::{self, FontsError};
 use super::install::{self, For, InstallError};
 use super::manifest::{Built, Manifest, ManifestError, PythonRecord};
 use super::meter::{Meter, TOTAL};
+use super::modules;
 use super::python::Interpreter;
 use super::recipe::Recipe;
 use super::relocate::{self, RelocateError};
@@ -123,7 +124,8 @@ pub(super) fn build(
         .map_err(|source| BuildError::Compile { source })?;
     // 4. Proof that the packages work.
     let meter = phase("checking imports", 800, 900);
-    verify::verify(workspace, &layout, &recipe.imports, &recipe.env, &meter)
+    let modules = modules_to_import(recipe, &layout).map_err(|source| BuildError::Venv { source })?;
+    verify::verify(workspace, &layout, &modules, &recipe.env, &meter)
         .map_err(|source| BuildError::Verify { source })?;
     // 5. What every new home would otherwise make for itself.
     let fonts = |source| BuildError::Fonts { source };
@@ -152,6 +154,13 @@ fn copy_python(layout: &Layout, python: &Interpreter) -> Result<(), BuildError> 
         Some(to) => relocate::copy(python, &to).map_err(|source| BuildError::Relocate { source }),
         None => Ok(()),
     }
+}
+
+/// The modules that the recipe promises, and those of the packages that it names.
+fn modules_to_import(recipe: &Recipe, layout: &Layout) -> Result<Vec<String>, VenvError> {
+    let found = modules::of(&layout.site_packages(), &recipe.packages);
+    let found = found.map_err(|source| VenvError::LayOut { source })?;
+    Ok(recipe.imports.iter().cloned().chain(found).collect())
 }
 
 /// The environment of every interpreter inside.

@@ -1,5 +1,6 @@
 //! What can go wrong with a template, and what a user can do about it.
 
+use super::add::AddError;
 use super::build::BuildError;
 use super::image::ImageError;
 use super::kernel::KernelError;
@@ -33,6 +34,12 @@ pub enum TemplateError {
         name: String,
         #[source]
         source: Box<ImageError>,
+    },
+    #[error("cannot create template `{name}`")]
+    Add {
+        name: String,
+        #[source]
+        source: Box<AddError>,
     },
     #[error("template `{name}`, built from {source_name}, was built by another version of Atoll and must be rebuilt")]
     OldImage { name: String, source_name: String },
@@ -83,6 +90,7 @@ impl TemplateError {
             TemplateError::Search { .. } | TemplateError::Room { .. } => true,
             TemplateError::Build { source, .. } => install(source),
             TemplateError::Image { source, .. } => source.is_of_the_host(),
+            TemplateError::Add { source, .. } => matches!(**source, AddError::Resolve { .. }),
             _ => false,
         }
     }
@@ -92,6 +100,7 @@ impl TemplateError {
         match self {
             TemplateError::Recipe { .. } => true,
             TemplateError::Image { source, .. } => source.is_of_the_image(),
+            TemplateError::Add { source, .. } => matches!(**source, AddError::Requirement { .. }),
             _ => false,
         }
     }
@@ -103,6 +112,7 @@ impl TemplateError {
             TemplateError::Build { source, .. } => source.hint(),
             TemplateError::Room { source, .. } => source.hint(),
             TemplateError::Image { source, .. } => source.hint(),
+            TemplateError::Add { source, .. } => source.hint(),
             TemplateError::OldImage { .. } => Some("rebuild it: atoll template build NAME --from SOURCE"),
             TemplateError::Busy { .. } => Some("wait for that build to finish, then retry"),
             TemplateError::InUse { .. } => Some("stop that process, then retry"),

@@ -56,7 +56,7 @@ const DROPPED: [&str; 14] = [
 ];
 
 #[derive(Debug, PartialEq, Eq)]
-enum Installer {
+pub(super) enum Installer {
     Uv {
         program: PathBuf,
     },
@@ -110,7 +110,7 @@ pub(super) fn check(places: &Places, python: &Interpreter) -> Result<(), Install
     find(places, python).map(drop)
 }
 
-fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError> {
+pub(super) fn find(places: &Places, python: &Interpreter) -> Result<Installer, InstallError> {
     if let Some(program) = places.program("uv") {
         return Ok(Installer::Uv { program });
     }
@@ -176,11 +176,16 @@ fn wheels_only(mut command: Command, to: &Path) -> Command {
         .args(["--require-hashes", "--only-binary", ":all:", "--no-deps"])
         .arg("--target")
         .arg(to);
-    python::clean(&mut command);
+    clean(&mut command);
+    command
+}
+
+/// Takes away the settings that would change what an installer does.
+pub(super) fn clean(command: &mut Command) {
+    python::clean(command);
     for variable in DROPPED {
         command.env_remove(variable);
     }
-    command
 }
 
 /// Files are copied, not linked, from the cache: their modes are changed later.
@@ -197,7 +202,7 @@ fn uv(program: &Path) -> Command {
     command
 }
 
-fn pip(runner: &Path, python: Option<&Path>) -> Command {
+pub(super) fn pip(runner: &Path, python: Option<&Path>) -> Command {
     let mut command = Command::new(runner);
     command.args(["-I", "-u", "-m", "pip"]);
     if let Some(python) = python.filter(|python| runner != *python) {

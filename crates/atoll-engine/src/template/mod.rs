@@ -5,6 +5,7 @@
 //! module starts interpreters and installers on the host, but never runs a user's code and never enters a sandbox.
 //! All work is synchronous; a build takes minutes, opening a built template takes about a millisecond.
 
+mod add;
 mod build;
 mod compile;
 #[cfg(feature = "wasm")]
@@ -20,6 +21,7 @@ mod kernel;
 mod lock;
 mod manifest;
 mod meter;
+mod modules;
 mod patience;
 mod programs;
 mod python;
@@ -27,6 +29,7 @@ mod recipe;
 mod recipe_file;
 mod relocate;
 mod requested;
+mod resolve;
 mod retire;
 mod room;
 mod search;
@@ -45,6 +48,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use add::AddError;
 pub use build::BuildError;
 pub use compile::CompileError;
 #[cfg(feature = "wasm")]

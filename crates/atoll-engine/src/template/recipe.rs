@@ -56,7 +56,7 @@ pub enum RecipeError {
     Unknown { name: String, known: String },
     #[error("`{path}` uses a name that is reserved for a built-in template; rename the recipe")]
     Reserved { path: PathBuf },
-    #[error("`{name}` is the name of a recipe; choose another name for the image template")]
+    #[error("`{name}` is the name of a recipe; choose another name for the new template")]
     Taken { name: String },
     #[error("invalid template name")]
     Name {
@@ -96,6 +96,8 @@ pub(super) struct Recipe {
     pub(super) warmup: Option<String>,
     pub(super) touch: Option<String>,
     pub(super) imports: Vec<String>,
+    /// Packages whose modules must be importable, as `imports`.
+    pub(super) packages: Vec<String>,
     pub(super) fonts: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
     room_mib: Option<u64>,
@@ -112,16 +114,7 @@ impl Recipe {
 
     /// Every pin of the lock, with those of other platforms and versions.
     pub(super) fn pins(&self) -> Vec<Package> {
-        let pin = |line: &str| {
-            let (name, rest) = line.split_once("==")?;
-            let version = rest.split([' ', ';', '\\']).next()?;
-            let plain = !name.starts_with([' ', '#', '-']);
-            plain.then(|| Package {
-                name: name.trim().to_owned(),
-                version: version.to_owned(),
-            })
-        };
-        self.lock.lines().filter_map(pin).collect()
+        pins_of(&self.lock)
     }
 
     /// About how many packages an installer will report.
@@ -163,12 +156,27 @@ impl Recipe {
             warmup,
             touch: file.touch,
             imports: file.imports,
+            packages: file.packages,
             fonts: file.fonts,
             env: file.env,
             room_mib: file.room_mib,
             digest: hex(&digest),
         })
     }
+}
+
+/// Every pin of the text of a lock.
+pub(super) fn pins_of(lock: &str) -> Vec<Package> {
+    let pin = |line: &str| {
+        let (name, rest) = line.split_once("==")?;
+        let version = rest.split([' ', ';', '\\']).next()?;
+        let plain = !name.starts_with([' ', '#', '-']);
+        plain.then(|| Package {
+            name: name.trim().to_owned(),
+            version: version.to_owned(),
+        })
+    };
+    lock.lines().filter_map(pin).collect()
 }
 
 /// The name that a template really has.

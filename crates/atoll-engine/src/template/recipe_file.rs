@@ -55,6 +55,9 @@ pub(super) struct RecipeFile {
     pub(super) touch: Option<String>,
     #[serde(default)]
     pub(super) imports: Vec<String>,
+    /// Packages whose modules must be importable after the build.
+    #[serde(default)]
+    pub(super) packages: Vec<String>,
     #[serde(default)]
     pub(super) fonts: Vec<String>,
     /// Free disk space that a build needs.

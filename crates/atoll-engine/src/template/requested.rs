@@ -38,7 +38,7 @@ fn is_pinned(line: &str, pins: &[Package]) -> bool {
 }
 
 /// Names that differ in case and in `-`, `_` and `.` are the same.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
 }

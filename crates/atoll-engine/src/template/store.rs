@@ -4,6 +4,7 @@
 //! `$ATOLL_HOME`. A template is stale if its recipe changed or the interpreter it uses in place is another file now. One of
 //! an image has no recipe: it is built when somebody names the image, and used from then on.
 
+mod added;
 mod images;
 
 use super::manifest::{Manifest, PythonRecord};

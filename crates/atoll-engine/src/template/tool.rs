@@ -74,7 +74,7 @@ pub struct Known {
     of_index: bool,
 }
 
-static KNOWN: [Known; 4] = [
+static KNOWN: [Known; 5] = [
     Known {
         words: &["No space left on device", "Disk quota exceeded"],
         what: "the disk is full",
@@ -108,10 +108,17 @@ static KNOWN: [Known; 4] = [
             "No matching distribution found",
             "no wheels with a matching",
             "Packages were unavailable because",
+            "was not found in the package registry",
         ],
         what: "the package index has no matching package for this Python version",
         hint: "check the index (PIP_INDEX_URL), or set ATOLL_PYTHON to another Python version that the recipe allows",
         of_index: true,
+    },
+    Known {
+        words: &["ResolutionImpossible", "No solution found"],
+        what: "the packages conflict with each other or with the packages of the template",
+        hint: "request another version, or use --from with a template that has fewer packages",
+        of_index: false,
     },
 ];
 

@@ -19,9 +19,8 @@ MISSING = (
     "and packages cannot be installed inside a sandbox."
 )
 ADVICE = (
-    "Use an installed package (`pip list`), or a template that includes this one: on the host, add the "
-    "package to `requirements.in` of a recipe, lock it, and run `atoll template build NAME` "
-    "(see templates/README.md)."
+    "Use an installed package (`pip list`), or a template that includes this one: "
+    "`atoll template build NAME --add {packages}` on the host."
 )
 
 _INSTALL = re.compile(r"(\S*python[\d.]* -m |uv )?pip[\d.]* install ")
@@ -63,7 +62,7 @@ def install(arguments: list[str]) -> int:
     for name in missing:
         print(MISSING.format(name=name, instead=_instead(name)), file=sys.stderr)
     if missing:
-        print(ADVICE, file=sys.stderr, flush=True)
+        print(ADVICE.format(packages=" ".join(map(_quoted, missing))), file=sys.stderr, flush=True)
     return 1 if missing else 0
 
 
@@ -119,6 +118,11 @@ def _instead(requirement: str) -> str:
     match = _REQUIREMENT.fullmatch(requirement)
     version = match and _version_of(match[1])
     return f" (version {version} is)" if version else ""
+
+
+def _quoted(requirement: str) -> str:
+    """As a word of the host's shell; the template has no conditions."""
+    return shlex.quote(requirement.partition(";")[0].strip())
 
 
 def _version_of(name: str) -> str | None:

@@ -22,7 +22,7 @@ def test_what_is_missing_is_refused_with_what_to_do(kernel: Kernel, command: str
     run = kernel.run(f"{command}\n_exit_code")
     assert run.error is None and run.text == "1"
     assert "`no-such` is not installed in this template" in run.stderr
-    assert "`atoll template build NAME`" in run.stderr
+    assert "`atoll template build NAME --add no-such`" in run.stderr
 
 
 def test_other_versions_and_addresses_are_refused(kernel: Kernel) -> None:

@@ -25,10 +25,15 @@ pub(crate) fn run(args: TemplateArgs) -> Result<ExitStatus, Failure> {
         TemplateCommand::Build {
             name,
             from,
+            add,
             given,
             force,
             json,
         } => match from {
+            _ if !add.is_empty() => build_with(&store, name, from.as_deref(), &add, json),
+            Some(from) if !from.contains(':') => Err(Failure::usage(
+                "`--from TEMPLATE` requires `--add PACKAGE`; for an image, use a source such as `oci:PATH`",
+            )),
             Some(from) => build_image(&store, given.or(name), &from, force, json),
             None => build(&store, name.as_deref().unwrap_or(DEFAULT_TEMPLATE), force, json),
         },
@@ -118,6 +123,34 @@ fn build_image(
         if let (Err(lacks), false) = (template.programs.of(language), json) {
             note(&format!("note: {lacks}\n"));
         }
+    }
+    ready(store, &template, json)
+}
+
+/// Makes a template that has the packages of another one, and some more.
+fn build_with(
+    store: &TemplateStore,
+    name: Option<String>,
+    from: Option<&str>,
+    packages: &[String],
+    json: bool,
+) -> Result<ExitStatus, Failure> {
+    let usage = "use `atoll template build NAME --add PACKAGE [--from TEMPLATE]`";
+    let name = name.ok_or_else(|| Failure::usage(format!("template name is missing: {usage}")))?;
+    let base = from.unwrap_or(DEFAULT_TEMPLATE);
+    if base.contains(':') {
+        return Err(Failure::usage(format!("packages cannot be added to an image: {usage}")));
+    }
+    let work = || {
+        let bar = Bar::new(format!("template {name}"), store.stop());
+        let template = store.add(&name, base, packages, &bar);
+        bar.finish();
+        template.map_err(|error| fail(&error))
+    };
+    let template = built(&log_of(&usable_home()?)?, &name, work)?;
+    let info = store.show(&name).map_err(|error| fail(&error))?.info;
+    if let (Some(bytes), false) = (info.size_bytes, json) {
+        note(&format!("template {name}: {} MiB on disk\n", bytes >> 20));
     }
     ready(store, &template, json)
 }
