@@ -157,12 +157,12 @@ fn without_descriptors_the_server_refuses_and_recovers() {
 }
 
 /// The lowest descriptor that a server has not open: with that as its limit it can open none.
-fn lowest_free(server: &Server) -> u32 {
-    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+fn lowest_free(server: &Server) -> Result<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid()))?;
     let open: Vec<u32> = entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    (0..).find(|fd| !open.contains(fd)).unwrap()
+    (0..).find(|fd| !open.contains(fd)).context("every descriptor is open")
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_connection_without_a_descriptor_is_told_why() {
             .status();
         assert!(limited.unwrap().success());
     };
-    limit(lowest_free(&server));
+    limit(lowest_free(&server).unwrap());
     for _ in 0..4 {
         let refused = server.json("POST", "/v1/sandboxes", &json!({})).unwrap();
         assert_eq!(refused.status, 503, "{}", refused.text());
