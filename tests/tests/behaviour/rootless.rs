@@ -118,7 +118,10 @@ fn has_no_network(user: &User) -> Result<()> {
     let error = refused.error.context("no error")?;
     assert_eq!(
         (refused.outcome, error.value.as_str()),
-        (Outcome::Error, "[Errno 101] Network is unreachable")
+        (
+            Outcome::Error,
+            "[Errno 101] Network is unreachable (no network in this sandbox)"
+        )
     );
     assert_eq!(refused.hint.map(|hint| hint.rule), Some("net: none".into()));
     Ok(())
