@@ -75,6 +75,13 @@ fn compare(comparison: &str, version: Version) -> Option<bool> {
 }
 
 fn compare_version(name: &str, sign: &str, value: &str, version: Version) -> Option<bool> {
+    if let Some(series) = value.strip_suffix(".*") {
+        return match sign {
+            "==" => Some(series == version.short()),
+            "!=" => Some(series != version.short()),
+            _ => None,
+        };
+    }
     let patch = if name == "python_version" { 0 } else { version.patch };
     let (ours, value) = (Version { patch, ..version }, value.parse::<Version>().ok()?);
     Some(match sign {
@@ -102,6 +109,11 @@ mod tests {
 
     #[test]
     fn the_shipped_lock_is_cut_for_each_version() {
+        let data = super::super::recipe::load(Path::new("/nonexistent"), "python-data").unwrap();
+        for minor in 10..15 {
+            let names = names(&data.lock, &format!("3.{minor}.2"));
+            assert_eq!(names.iter().filter(|name| *name == "numpy").count(), 1, "3.{minor}");
+        }
         let recipe = super::super::recipe::load(Path::new("/nonexistent"), "python-min").unwrap();
         for minor in 10..15 {
             let kept = for_version(&recipe.lock, format!("3.{minor}.2").parse().unwrap()).unwrap();
@@ -127,6 +139,11 @@ mod tests {
         let lock = "a==1 ; sys_platform == 'win32' or python_version >= '3.12' and os_name == 'posix'\n";
         assert_eq!(names(lock, "3.12.4"), ["a"]);
         assert!(names(lock, "3.11.4").is_empty());
+        let series = "a==1 ; python_full_version == '3.11.*'\nb==1 ; python_full_version != '3.11.*'\n";
+        assert_eq!(
+            (names(series, "3.11.7"), names(series, "3.12.1")),
+            (vec!["a".into()], vec!["b".into()])
+        );
         for odd in [
             "(python_version < '3')",
             "extra == 'x'",
