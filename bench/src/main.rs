@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a program whose output is its table")]
 
 mod audit;
+mod auto;
 mod baseline;
 mod bundle;
 mod guard;
