@@ -9,6 +9,7 @@ mod audit;
 mod auto;
 mod baseline;
 mod bundle;
+mod clients;
 mod guard;
 mod http;
 mod machine;

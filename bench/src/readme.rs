@@ -1,36 +1,60 @@
-//! The numbers in the README's table of tiers, from the rows of one run. A test compares them with the newest run that is kept.
+//! The numbers in the README's tables, from the rows of one run each. A test compares them with the newest runs that are kept.
 
+use crate::clients::CLIENTS;
 use crate::series::Row;
 use crate::tiers::{COLD_START, DEMAND, FIRST, LOOP, MEMORY, PANDAS, WARM_CLAIM};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 
-const BEGIN: &str = "<!-- numbers of the tiers: made by `cargo xtask bench tiers` -->\n";
 const END: &str = "<!-- end of the numbers -->";
-/// Measurement name in the run, and the column title in the README.
-const COLUMNS: [(&str, &str); 7] = [
-    (COLD_START, "cold start to group-by"),
-    (DEMAND, "create without a pool"),
-    (WARM_CLAIM, "claim from the pool"),
-    (FIRST, "claim to `1+1`"),
-    (PANDAS, "claim to group-by"),
-    (MEMORY, "memory per pooled sandbox"),
-    (LOOP, "6 million loop iterations"),
+
+/// One table, between its first line and [`END`].
+struct Table {
+    scenario: &'static str,
+    begin: &'static str,
+    /// Measurement name in the run, and the column title in the README.
+    columns: &'static [(&'static str, &'static str)],
+}
+
+const TABLES: [Table; 2] = [
+    Table {
+        scenario: "tiers",
+        begin: "<!-- numbers of the tiers: made by `cargo xtask bench tiers` -->\n",
+        columns: &[
+            (COLD_START, "cold start to group-by"),
+            (DEMAND, "create without a pool"),
+            (WARM_CLAIM, "claim from the pool"),
+            (FIRST, "claim to `1+1`"),
+            (PANDAS, "claim to group-by"),
+            (MEMORY, "memory per pooled sandbox"),
+            (LOOP, "6 million loop iterations"),
+        ],
+    },
+    Table {
+        scenario: "clients",
+        begin: "<!-- numbers of the clients: made by `cargo xtask bench clients` -->\n",
+        columns: &[
+            (CLIENTS[0].1, CLIENTS[0].1),
+            (CLIENTS[1].1, CLIENTS[1].1),
+            (CLIENTS[2].1, CLIENTS[2].1),
+        ],
+    },
 ];
 
 /// Puts the numbers into the README, if the run has any.
 pub(crate) fn update(path: &str, date: &str, rows: &[Row]) -> Result<()> {
-    let numbers: Vec<Number> = rows
-        .iter()
-        .filter(|row| row.scenario == "tiers")
-        .map(Number::of)
-        .collect();
-    if numbers.is_empty() {
-        return Ok(());
+    for table in &TABLES {
+        let own = rows.iter().filter(|row| row.scenario == table.scenario);
+        let numbers: Vec<Number> = own.map(Number::of).collect();
+        if numbers.is_empty() {
+            continue;
+        }
+        let text = std::fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+        let text = table.put_into(&text, &table.text(date, &numbers));
+        let text = text.with_context(|| format!("the README has no place for the table of {}", table.scenario))?;
+        std::fs::write(path, text).with_context(|| format!("write {path}"))?;
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("read {path}"))?;
-    let text = with_table(&text, &table(date, &numbers)).context("the README has no place for the table of tiers")?;
-    std::fs::write(path, text).with_context(|| format!("write {path}"))
+    Ok(())
 }
 
 /// What the table needs of a row.
@@ -50,27 +74,30 @@ impl<'a> Number<'a> {
     }
 }
 
-fn with_table(text: &str, table: &str) -> Option<String> {
-    let (before, rest) = text.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{table}{END}{after}"))
-}
-
-fn table(date: &str, numbers: &[Number<'_>]) -> String {
-    let mut text = format!("\n| Median, {date} |");
-    for (_, title) in COLUMNS {
-        write!(text, " {title} |").ok();
+impl Table {
+    fn put_into(&self, text: &str, numbers: &str) -> Option<String> {
+        let begin = self.begin;
+        let (before, rest) = text.split_once(begin)?;
+        let (_, after) = rest.split_once(END)?;
+        Some(format!("{before}{begin}{numbers}{END}{after}"))
     }
-    writeln!(text, "\n|---|{}", "---:|".repeat(COLUMNS.len())).ok();
-    for name in names(numbers) {
-        write!(text, "| {} |", shown(name)).ok();
-        for (column, _) in COLUMNS {
-            write!(text, " {} |", cell(numbers, name, column)).ok();
+
+    fn text(&self, date: &str, numbers: &[Number<'_>]) -> String {
+        let mut text = format!("\n| Median, {date} |");
+        for (_, title) in self.columns {
+            write!(text, " {title} |").ok();
+        }
+        writeln!(text, "\n|---|{}", "---:|".repeat(self.columns.len())).ok();
+        for name in names(numbers) {
+            write!(text, "| {} |", shown(name)).ok();
+            for (column, _) in self.columns {
+                write!(text, " {} |", cell(numbers, name, column)).ok();
+            }
+            text.push('\n');
         }
         text.push('\n');
+        text
     }
-    text.push('\n');
-    text
 }
 
 /// In the order of the run, each once.
@@ -84,10 +111,11 @@ fn names<'a>(numbers: &[Number<'a>]) -> Vec<&'a str> {
     names
 }
 
+/// Tiers are words that people type.
 fn shown(name: &str) -> String {
-    match name.strip_suffix(" alone") {
-        Some(tool) => format!("{tool} alone"),
-        None => format!("`{name}`"),
+    match name.contains(' ') {
+        true => name.to_owned(),
+        false => format!("`{name}`"),
     }
 }
 
@@ -122,7 +150,7 @@ mod tests {
             number("jail: warm claim", 0.84),
             number("jail: claim to groupby", 12.3),
         ];
-        let table = table("2026-01-02", &numbers);
+        let table = TABLES[0].text("2026-01-02", &numbers);
         assert!(
             table.contains("\n| crun alone | 400 ms | – | – | – | – | – | – |\n"),
             "{table}"
@@ -134,10 +162,11 @@ mod tests {
     }
 
     /// The table as it must be: empty as long as no run is kept.
-    fn wanted(root: &str) -> String {
+    fn wanted(table: &Table, root: &str) -> String {
         let runs = std::fs::read_dir(format!("{root}/bench/runs")).unwrap();
         let runs = runs.map(|run| run.unwrap().path());
-        let newest = runs.filter(|run| run.to_string_lossy().ends_with("-tiers.json")).max();
+        let end = format!("-{}.json", table.scenario);
+        let newest = runs.filter(|run| run.to_string_lossy().ends_with(&end)).max();
         let Some(newest) = newest else {
             return String::new();
         };
@@ -150,16 +179,17 @@ mod tests {
                 p50: row["p50"].as_f64().unwrap(),
             })
             .collect();
-        table(run["date"].as_str().unwrap(), &numbers)
+        table.text(run["date"].as_str().unwrap(), &numbers)
     }
 
-    /// `ATOLL_UPDATE=1` writes the table anew.
+    /// `ATOLL_UPDATE=1` writes the tables anew.
     #[test]
-    fn the_readme_has_the_numbers_of_the_newest_run_of_the_tiers() {
+    fn the_readme_has_the_numbers_of_the_newest_runs() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         let path = format!("{root}/README.md");
         let readme = std::fs::read_to_string(&path).unwrap();
-        let wanted = with_table(&readme, &wanted(root)).unwrap();
+        let put = |readme: String, table: &Table| table.put_into(&readme, &wanted(table, root)).unwrap();
+        let wanted = TABLES.iter().fold(readme, put);
         if std::env::var_os("ATOLL_UPDATE").is_some() {
             std::fs::write(&path, &wanted).unwrap();
         }
