@@ -168,7 +168,7 @@ fn copy(
         return Err(why.to_owned());
     }
     let source = std::fs::File::from(fd);
-    let redaction = hides.map(|hides| scan(&source, length, hides));
+    let redaction = hides.map(|hides| scan(&source, length, hides, &|| true));
     let mut redaction = redaction.transpose().map_err(unreadable)?;
     // What stands in place of a secret can be longer than it.
     if redaction

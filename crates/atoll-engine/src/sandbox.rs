@@ -51,6 +51,8 @@ pub(crate) struct Walled {
     pub(crate) known: std::sync::Mutex<Secrets>,
     /// New ones are added one call after the other.
     pub(crate) learning: tokio::sync::Mutex<()>,
+    /// Files are looked at for them one after the other.
+    pub(crate) scanning: tokio::sync::Mutex<()>,
     pub(crate) commands: Commands,
     contexts: Contexts,
     once: bool,
@@ -119,6 +121,7 @@ impl Walled {
             env: spec.env,
             known: std::sync::Mutex::new(spec.secrets.clone()),
             learning: tokio::sync::Mutex::default(),
+            scanning: tokio::sync::Mutex::default(),
             secrets: spec.secrets,
             commands: Commands::default(),
             contexts: Contexts::new(python),

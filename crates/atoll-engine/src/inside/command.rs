@@ -3,6 +3,7 @@
 use super::commands::{CommandSpec, Newcomers};
 use crate::backend::{Agent, TierError};
 use crate::engine::EngineError;
+use crate::lock::lock;
 use atoll_core::wire::agent::{Answer, Ask, TerminalSize};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -58,14 +59,18 @@ pub(super) struct Reach {
     pub(super) agent: Arc<Agent>,
     /// The request that has started it.
     pub(super) process: u32,
-    pub(super) pidfd: Option<OwnedFd>,
+    /// Until the command has ended.
+    pub(super) pidfd: std::sync::Mutex<Option<OwnedFd>>,
 }
 
 impl Reach {
     /// To itself, or by the agent to its group.
     async fn signal(&self, signal: Signal) -> bool {
-        match &self.pidfd {
-            Some(pidfd) => pidfd_send_signal(pidfd, signal).is_ok(),
+        let by_pidfd = lock(&self.pidfd)
+            .as_ref()
+            .map(|pidfd| pidfd_send_signal(pidfd, signal).is_ok());
+        match by_pidfd {
+            Some(sent) => sent,
             None => {
                 let (process, signal) = (self.process, signal.as_raw());
                 self.agent.tell(Ask::Signal { process, signal }).await.is_ok()
@@ -93,7 +98,15 @@ pub struct Command {
     reach: Reach,
     stdin: Mutex<Option<AsyncFd<OwnedFd>>>,
     newcomers: mpsc::Sender<mpsc::Sender<CommandEvent>>,
-    end: watch::Sender<Option<CommandEnd>>,
+    /// Its sender goes when nothing more is heard of the command.
+    end: watch::Receiver<Option<CommandEnd>>,
+}
+
+/// What the task needs that reads the output: who wants to hear it, and where the end is told.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) newcomers: Newcomers,
+    pub(super) end: watch::Sender<Option<CommandEnd>>,
 }
 
 impl Command {
@@ -102,17 +115,22 @@ impl Command {
         spec: CommandSpec,
         reach: Reach,
         stdin: Option<OwnedFd>,
-    ) -> Result<(Self, Listener, Newcomers), TierError> {
+    ) -> Result<(Self, Listener, Told), TierError> {
         let (newcomers, listeners) = mpsc::channel(NEWCOMERS);
+        let (told_end, end) = watch::channel(None);
         let command = Self {
             info: CommandInfo { pid, spec },
             reach,
             stdin: Mutex::new(stdin.map(watch_fd).transpose()?),
             newcomers,
-            end: watch::Sender::new(None),
+            end,
         };
         let first = command.listen();
-        Ok((command, first, listeners))
+        let told = Told {
+            newcomers: listeners,
+            end: told_end,
+        };
+        Ok((command, first, told))
     }
 
     /// What it says from now on; what was said before is gone. One that has ended tells its end.
@@ -130,13 +148,16 @@ impl Command {
         *self.end.borrow()
     }
 
+    /// `None`: the sandbox has ended instead.
     pub async fn wait(&self) -> Option<CommandEnd> {
-        let mut seen = self.end.subscribe();
+        let mut seen = self.end.clone();
         seen.wait_for(Option::is_some).await.ok().and_then(|end| *end)
     }
 
-    pub(super) fn has_ended(&self, end: CommandEnd) {
-        self.end.send_replace(Some(end));
+    /// Closes what it was reached by. Whoever still holds this value holds no descriptor.
+    pub(super) async fn let_go(&self) {
+        self.close_stdin().await;
+        lock(&self.reach.pidfd).take();
     }
 
     /// `false` if it is gone already.

@@ -63,8 +63,11 @@ impl Commands {
         lock(&self.all).push(Arc::clone(&command));
         let all = Arc::clone(&self.all);
         tokio::spawn(async move {
-            command.wait().await;
-            tokio::time::sleep(KEPT).await;
+            let end = command.wait().await;
+            command.let_go().await;
+            if end.is_some() {
+                tokio::time::sleep(KEPT).await;
+            }
             lock(&all).retain(|one| !Arc::ptr_eq(one, &command));
         });
     }
@@ -130,10 +133,10 @@ impl Walled {
             Some(hides) => sources.hiding(&hides),
             None => sources,
         };
-        let (command, listener, listeners) = Command::new(pid, self.told(spec), reach, stdin)?;
+        let (command, listener, told) = Command::new(pid, self.told(spec), reach, stdin)?;
         let command = Arc::new(command);
         self.commands.keep(Arc::clone(&command));
-        tokio::spawn(pump(Arc::clone(&command), asked, sources, listeners));
+        tokio::spawn(pump(told, asked, sources));
         Ok((command, listener))
     }
 
@@ -141,7 +144,7 @@ impl Walled {
         Reach {
             agent: Arc::clone(&self.bare.agent),
             process,
-            pidfd,
+            pidfd: Mutex::new(pidfd),
         }
     }
 }

@@ -3,14 +3,13 @@
 use super::upload::RawUpload;
 use crate::backend::{Asked, TierError};
 use crate::engine::EngineError;
-use crate::redacted::scan;
+use crate::redacted::scan_aside;
 use crate::sandbox::Walled;
 use atoll_core::wire::agent::{Answer, Ask, Change, Entry, ListBound, MAX_MESSAGE_BYTES, Refusal};
 use atoll_guard::redact::FileRedaction;
 use rustix::fd::OwnedFd;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
-use std::io;
 use tokio::net::TcpStream;
 
 /// A part of a list of files.
@@ -126,12 +125,15 @@ impl Walled {
     /// Looks for secrets in a file before it is read.
     async fn redacting(&self, open: OpenFile) -> Result<OpenFile, EngineError> {
         let Some(hides) = self.hides() else { return Ok(open) };
-        let scanning = tokio::task::spawn_blocking(move || {
-            let redaction = Some(scan(&open.file, open.size, &hides)?);
-            Ok(OpenFile { redaction, ..open })
-        });
-        let scanned = scanning.await.map_err(io::Error::other).and_then(|scanned| scanned);
-        Ok(scanned.map_err(TierError::Carry)?)
+        // One after the other: a file can be long and cost the sandbox nothing.
+        let _turn = self.scanning.lock().await;
+        let scanned = scan_aside(open.file, open.size, hides).await;
+        let (file, redaction) = scanned.map_err(TierError::Carry)?;
+        Ok(OpenFile {
+            file,
+            redaction: Some(redaction),
+            ..open
+        })
     }
 
     /// Begins to write a file. Nothing is seen at `path` before the upload is committed.

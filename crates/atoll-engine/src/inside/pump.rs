@@ -1,6 +1,6 @@
 //! The task that reads a command's output and hands it to all who listen.
 
-use super::command::{Command, CommandEnd, CommandEvent};
+use super::command::{CommandEnd, CommandEvent, Told};
 use super::commands::Newcomers;
 use crate::backend::{Asked, read_piece};
 use atoll_core::wire::agent::Answer;
@@ -147,10 +147,10 @@ impl Listeners {
 }
 
 /// Runs until the command has ended and its output is read. The end is told last.
-pub(super) async fn pump(command: Arc<Command>, mut asked: Asked, mut sources: Sources, newcomers: Newcomers) {
+pub(super) async fn pump(told: Told, mut asked: Asked, mut sources: Sources) {
     let mut listeners = Listeners {
         all: Vec::new(),
-        newcomers,
+        newcomers: told.newcomers,
     };
     let mut end = None;
     loop {
@@ -180,7 +180,7 @@ pub(super) async fn pump(command: Arc<Command>, mut asked: Asked, mut sources: S
     };
     // Without an end the sandbox is gone: the listeners just see their queue close.
     if let Some(end) = end {
-        command.has_ended(end);
+        told.end.send_replace(Some(end));
         listeners.tell(CommandEvent::End(end)).await;
     }
 }

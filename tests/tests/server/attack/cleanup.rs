@@ -156,12 +156,45 @@ fn without_descriptors_the_server_refuses_and_recovers() {
     assert!(fine.body.contains("42"), "{fine:?}");
 }
 
+fn descriptors(server: &Server) -> Result<Vec<u32>> {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid()))?;
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    Ok(numbers.collect())
+}
+
+/// A command that runs when its sandbox ends does not tell its end.
+#[test]
+fn commands_of_an_ended_sandbox_leave_no_descriptor() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &["--pool-min", "0", "--pool-max", "0"]).unwrap();
+    let call = json!({"process": {"cmd": "/bin/sleep", "args": ["1000"], "envs": {}}, "stdin": true});
+    let round = || -> Result<usize> {
+        let sandbox = create(&server, &server.key, json!({}))?;
+        let mut running = Vec::new();
+        for _ in 0..20 {
+            let mut connection = sandbox.begin_call(&server, "/process.Process/Start", &call)?;
+            read_until(&mut connection, "\"start\"")?;
+            running.push(connection);
+        }
+        let most = descriptors(&server)?.len();
+        server.send("DELETE", &format!("/sandboxes/{}", sandbox.id), None)?;
+        Ok(most)
+    };
+    let before = descriptors(&server).unwrap().len();
+    for _ in 0..3 {
+        let most = round().unwrap();
+        assert!(most >= before + 20, "{before} before, {most} with 20 commands");
+    }
+    // The first sandbox opens some that stay for all; each round would leave 40.
+    eventually("the descriptors of the commands are closed", || {
+        descriptors(&server).is_ok_and(|open| open.len() < before + 40)
+    })
+    .unwrap();
+}
+
 /// The lowest descriptor that a server has not open: with that as its limit it can open none.
 fn lowest_free(server: &Server) -> Result<u32> {
-    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid()))?;
-    let open: Vec<u32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
+    let open = descriptors(server)?;
     (0..).find(|fd| !open.contains(fd)).context("every descriptor is open")
 }
 

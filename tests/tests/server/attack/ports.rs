@@ -49,8 +49,7 @@ fn a_server_inside_is_reached_by_headers_and_by_path() {
     let answer = ask(&server, &format!("{prefix}/a?b"), "").unwrap();
     assert_eq!((answer.status, answer.body), (200, format!("/a?b {prefix}")));
     // Its cookies and its pages are apart from those of other servers at the same address.
-    let cookie = format!("set-cookie: a=1; path={prefix}/b").to_ascii_lowercase();
-    assert!(answer.head.contains(&cookie), "{}", answer.head);
+    assert!(!answer.head.contains("set-cookie"), "{}", answer.head);
     assert!(
         answer.head.contains("content-security-policy: sandbox "),
         "{}",

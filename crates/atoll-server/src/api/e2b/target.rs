@@ -3,17 +3,33 @@
 //! Called before the routes of the API. Whether the request may go there is checked in `ports`.
 
 use super::connect::invalid;
-use super::cookies::confine;
+use super::cookies::strip_domains;
 use super::route::{ENVD_PORT, INTERPRETER_PORT, header_id, of_host};
 use crate::api::ApiError;
 use atoll_core::SandboxId;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 const PORT: &str = "e2b-sandbox-port";
 const FORWARDED_PREFIX: &str = "x-forwarded-prefix";
 /// All servers below paths, and the API, have one origin. A page without an origin cannot read the others.
 const NO_ORIGIN: &str = "sandbox allow-scripts allow-forms allow-downloads";
+/// What a browser sends to every path of an origin: it is for the API, or for a proxy in front of it.
+const OF_THE_ORIGIN: [HeaderName; 2] = [header::COOKIE, header::AUTHORIZATION];
+/// What a browser applies to a whole origin. No server inside may decide that for the API.
+const FOR_THE_ORIGIN: [&str; 11] = [
+    "accept-ch",
+    "alt-svc",
+    "clear-site-data",
+    "nel",
+    "origin-agent-cluster",
+    "public-key-pins",
+    "report-to",
+    "reporting-endpoints",
+    "service-worker-allowed",
+    "set-cookie",
+    "strict-transport-security",
+];
 
 /// A port of one sandbox that is neither E2B's own service nor the code interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +91,7 @@ impl Target {
         }))
     }
 
-    /// The server inside gets its own path, and the prefix in a header.
+    /// The server inside gets its own path, the prefix in a header, and nothing that was meant for the origin.
     pub(super) fn remove_prefix(&self, request: &mut Request) {
         let Some(prefix) = &self.prefix else { return };
         let whole = request.uri().path_and_query().map_or("/", |path| path.as_str());
@@ -84,15 +100,22 @@ impl Target {
         if let Ok(uri) = format!("{slash}{rest}").parse() {
             *request.uri_mut() = uri;
         }
+        let headers = request.headers_mut();
+        for name in OF_THE_ORIGIN {
+            headers.remove(name);
+        }
         if let Ok(prefix) = HeaderValue::from_str(prefix) {
-            request.headers_mut().insert(FORWARDED_PREFIX, prefix);
+            headers.insert(FORWARDED_PREFIX, prefix);
         }
     }
 
     /// What the server inside answers applies to this server only.
     pub(super) fn confine_answer(&self, headers: &mut HeaderMap) {
-        confine(headers, self.prefix.as_deref());
+        strip_domains(headers);
         if self.prefix.is_some() {
+            for name in FOR_THE_ORIGIN {
+                headers.remove(name);
+            }
             headers.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(NO_ORIGIN));
         }
     }
@@ -199,12 +222,17 @@ mod tests {
             ("/a%2Fb/c?d", "/a%2Fb/c?d"),
             ("//x", "//x"),
         ] {
-            let told = [(FORWARDED_PREFIX, "/forged")];
+            let told = [
+                (FORWARDED_PREFIX, "/forged"),
+                ("cookie", "a=1"),
+                ("authorization", "Basic x"),
+            ];
             let mut request = request("localhost", &format!("{prefix}{rest}"), &told);
             let target = Target::of(&request).unwrap().unwrap();
             target.remove_prefix(&mut request);
             assert_eq!(request.uri().to_string(), left, "{rest}");
             assert_eq!(request.headers()[FORWARDED_PREFIX], prefix);
+            assert!(OF_THE_ORIGIN.iter().all(|name| !request.headers().contains_key(name)));
         }
     }
 
@@ -215,7 +243,12 @@ mod tests {
             .unwrap();
         for (target, is_below) in [(Target::plain(1, id()), false), (below, true)] {
             let mut headers = HeaderMap::new();
+            for name in FOR_THE_ORIGIN {
+                headers.insert(name, HeaderValue::from_static("x"));
+            }
             target.confine_answer(&mut headers);
+            assert_eq!(headers.contains_key("strict-transport-security"), !is_below);
+            assert_eq!(headers.contains_key(header::SET_COOKIE), !is_below);
             assert_eq!(headers.contains_key(header::CONTENT_SECURITY_POLICY), is_below);
         }
     }
