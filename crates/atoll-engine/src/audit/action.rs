@@ -100,3 +100,17 @@ impl From<Outcome> for Ending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_action() {
+        let text = include_str!("../../../../docs/audit.md");
+        let row = text.lines().find(|line| line.starts_with("| action |")).unwrap();
+        for action in Action::ALL {
+            assert!(row.contains(&format!("`{action}`")), "{action}");
+        }
+    }
+}
