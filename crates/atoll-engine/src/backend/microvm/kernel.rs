@@ -27,7 +27,11 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Kernel, TierError> {
     found.sort_by_key(|kernel| numbers(&kernel.release));
     found.pop().ok_or_else(|| TierError::NoWall {
         layer: "guest kernel".to_owned(),
-        message: format!("no guest kernel found: {} has no boot/vmlinuz-* with matching lib/modules", root.display()),
+        message: format!(
+            "no guest kernel found: no kernel in {} with modules in {}",
+            root.join("boot").display(),
+            root.join("lib/modules").display()
+        ),
         fix: "apt-get install linux-image-cloud-amd64; or `apt-get download` it, unpack it with `dpkg-deb --extract`, and set \
               ATOLL_MICROVM_KERNEL to that directory"
             .to_owned(),
@@ -215,9 +219,11 @@ mod tests {
 
     #[test]
     fn a_missing_kernel_says_how_to_get_one() {
-        let TierError::NoWall { fix, .. } = find(Some(Path::new("/nonexistent"))).unwrap_err() else {
+        let TierError::NoWall { message, fix, .. } = find(Some(Path::new("/nonexistent"))).unwrap_err() else {
             panic!("not a wall");
         };
+        let places = "no kernel in /nonexistent/boot with modules in /nonexistent/lib/modules";
+        assert!(message.ends_with(places), "{message}");
         assert!(fix.contains("linux-image-cloud-amd64"), "{fix}");
     }
 }

@@ -9,7 +9,7 @@ use atoll_engine::code_policy::{Needs, needs};
 use atoll_engine::policy::Policy;
 use atoll_engine::routing::{self, Chosen, Facts, Floor, NoTier};
 use atoll_engine::template::TemplateStore;
-use atoll_engine::{EngineError, TierError, TierSettings, microvm_host, missing_tiers, try_out};
+use atoll_engine::{EngineError, TierError, TierSettings, look, microvm_host, missing_tiers, try_out};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl Choosing {
         };
         let chosen = match routing::choose(&facts) {
             Ok(chosen) => chosen,
-            Err(no_tier) => return refused(request, &no_tier).map(|refused| Err(Box::new(refused))),
+            Err(no_tier) => return refused(request, &no_tier, &self.settings).map(|refused| Err(Box::new(refused))),
         };
         Ok(Ok(self.before_a_build(chosen, store, program)))
     }
@@ -127,12 +127,12 @@ fn trial(program: &Path, store: &TemplateStore) -> Result<(), EngineError> {
     runtime.block_on(try_out(program, store.home()))
 }
 
-fn refused(request: &Request, no_tier: &NoTier) -> Result<Execution, Failure> {
+fn refused(request: &Request, no_tier: &NoTier, settings: &TierSettings) -> Result<Execution, Failure> {
     let policy = request.policy.clone().unwrap_or_else(Policy::standard);
     match no_tier {
         NoTier::Missing { tier, why } => Err(Failure::no_wall(
             format!("tier `{tier}` is not available on this host: {why}"),
-            "run `atoll doctor` to see which tiers this host supports",
+            fix(*tier, settings),
         )),
         NoTier::BelowFloor { asked, .. } => {
             let refusal = no_tier.refusal().ok_or_else(|| {
@@ -142,5 +142,13 @@ fn refused(request: &Request, no_tier: &NoTier) -> Result<Execution, Failure> {
             let found = (Vec::new(), policy.digest().to_owned());
             Ok(refusal.into_execution(id, request.language, found, nowhere(*asked)))
         }
+    }
+}
+
+/// How to make the tier available. A tier that the host has may still be too weak for the policy, which has no fix.
+fn fix(tier: Tier, settings: &TierSettings) -> String {
+    match look(settings, tier) {
+        Err(TierError::NoWall { fix, .. }) => fix,
+        _ => "run `atoll doctor` to see which tiers this host supports".to_owned(),
     }
 }
