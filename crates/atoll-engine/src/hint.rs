@@ -226,7 +226,7 @@ fn of_words(ended: &Ended) -> Option<Hint> {
         _ if READ_ONLY.iter().any(|words| error.value.contains(words)) => Some(read_only()),
         _ if NO_CALL.iter().any(|words| error.value.contains(words)) => Some(hint(
             "a system call",
-            "system calls: only those on the allowlist",
+            "system calls: only those on the allow-list",
             "avoid this call; mounts, namespaces, tracing and raw sockets are not available in a sandbox",
         )),
         _ => None,

@@ -246,7 +246,7 @@ fn languages_have_short_names() -> Result<()> {
 #[test]
 fn who_meets_a_wall_is_told_which_in_every_language() -> Result<()> {
     let places = "files: read-only except /data/output, /home/user and /tmp";
-    let calls = "system calls: only those on the allowlist";
+    let calls = "system calls: only those on the allow-list";
     for (lang, code, rule) in [
         ("bash", "touch /usr/x", places),
         ("javascript", "require('fs').writeFileSync('/usr/x', '')", places),

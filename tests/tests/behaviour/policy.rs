@@ -61,7 +61,7 @@ fn denied_code_starts_nothing_and_says_why() -> Result<()> {
         "{words:?}"
     );
     assert!(
-        words.stderr.contains("\nhint: use a module on the allowlist"),
+        words.stderr.contains("\nhint: use a module on the allow-list"),
         "{words:?}"
     );
     Ok(())

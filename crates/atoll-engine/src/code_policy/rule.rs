@@ -33,8 +33,8 @@ macro_rules! rules {
 
 rules! {
     ImportModule = "import.module", Low,
-        "the module `{}` is not on this policy's allowlist",
-        "use a module on the allowlist, or request a policy that allows this one";
+        "the module `{}` is not on this policy's allow-list",
+        "use a module on the allow-list, or request a policy that allows this one";
     ImportRelative = "import.relative", Low,
         "`{}` is a relative import, and the code is not part of a package",
         "import the module by its absolute name";
@@ -66,7 +66,7 @@ rules! {
         "a name is assembled at run time: {}",
         "write the name literally";
     HiddenCode = "hidden.code", High,
-        "the code runs other code that cannot be analyzed in advance: {}",
+        "the code runs other code that cannot be analysed in advance: {}",
         "write that code inline";
     HiddenLookalike = "hidden.lookalike", High,
         "the name `{}` contains characters that look like other letters",
@@ -84,7 +84,7 @@ rules! {
         "`{}` creates, controls or terminates processes",
         "run in a single process; threads are allowed";
     ProcessScript = "process.script", Low,
-        "a shell script can start any program, and module allowlists do not apply to it",
+        "a shell script can start any program, and module allow-lists do not apply to it",
         "write it in Python";
     NetworkUse = "network.use", Medium,
         "`{}` uses the network",
@@ -123,10 +123,10 @@ rules! {
         "a literal or constant expression is too large: {}",
         "pass the data as an input file";
     SourceTooLarge = "source.too_large", High,
-        "the code is too large to analyze: {}",
+        "the code is too large to analyse: {}",
         "pass data as input files, and split the code into smaller parts";
     SourceTooDeep = "source.too_deep", High,
-        "the code is too deeply nested or complex to analyze: {}",
+        "the code is too deeply nested or complex to analyse: {}",
         "assign parts of the expression to variables";
     SourceUnreadable = "source.unreadable", Medium,
         "the code cannot be parsed: {}",
