@@ -30,10 +30,7 @@ impl Server {
 
     /// The same for one whose sandboxes may be guests. Those of the tests are lent: the first use of a build makes them.
     pub fn start_with_guests(home: &Path) -> Result<Self> {
-        let mut first = crate::atoll();
-        first.args(["run", "--tier", "microvm", "--template", "python-min", "-c", "1"]);
-        let made = first.output()?;
-        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        make_guest()?;
         lend(home, &["microvm", "agent"])?;
         // None is prepared: each machine is that of a sandbox.
         let none = ["--pool-min", "0", "--pool-max", "0"];
@@ -207,6 +204,22 @@ pub fn atoll_in(home: &Path) -> Command {
     // No guest boots: one tier that cannot be built, whatever this machine has.
     command.env("ATOLL_MICROVM_KERNEL", "/nonexistent");
     command
+}
+
+/// The tests' saved guest, in the tests' data directory.
+fn make_guest() -> Result<()> {
+    let mut first = crate::atoll();
+    first.args(["run", "--tier", "microvm", "--template", "python-min", "-c", "1"]);
+    let made = first.output()?;
+    ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
+/// Lends the disk images of the tests' guests and no saved guest: the first use in `home` boots one.
+pub fn lend_guest_images(home: &Path) -> Result<()> {
+    make_guest()?;
+    fs::create_dir_all(home.join("microvm"))?;
+    lend(home, &["templates", "kernels", "agent", "microvm/images"])
 }
 
 /// What the tests have made already, so that no server makes its own.

@@ -5,11 +5,12 @@ use crate::contexts::Contexts;
 use crate::door::{Audit, Door, Sandbox};
 use crate::environment::with_secrets;
 use crate::input::prepare_inputs;
+use crate::node::Quiet;
 use crate::routing::Guests;
 use crate::sandbox::{Origin, SandboxSpec, Walled};
 use crate::snapshot::{SavedState, Snapshot, SnapshotError};
 use crate::spool::Spool;
-use crate::template::{NODE, Programs, Template};
+use crate::template::{NODE, Programs, Progress, Template};
 use atoll_core::{Gives, Language, Limits, Tier};
 use atoll_jail::plan::{Rotation, Walls};
 use serde_json::{Map, Value};
@@ -100,10 +101,27 @@ impl Engine {
         template: impl Into<Option<Template>>,
         rotation: Rotation,
     ) -> Result<Self, EngineError> {
-        let template = template.into();
+        Self::open(config, template.into(), rotation, Arc::new(Quiet)).await
+    }
+
+    /// The same with reports: in tier `microvm` the first use of a template and of a guest size takes minutes.
+    pub async fn start_reporting(
+        config: EngineConfig,
+        template: impl Into<Option<Template>>,
+        progress: Arc<dyn Progress + Send>,
+    ) -> Result<Self, EngineError> {
+        Self::open(config, template.into(), Rotation::default(), progress).await
+    }
+
+    async fn open(
+        config: EngineConfig,
+        template: Option<Template>,
+        rotation: Rotation,
+        progress: Arc<dyn Progress + Send>,
+    ) -> Result<Self, EngineError> {
         let (spool, audit) = (Spool::open(&config.home), config.audit.clone());
         let guests = Arc::new(Guests::of(&config));
-        let opened = backend::open(config, template.as_ref(), rotation).await?;
+        let opened = backend::open(config, template.as_ref(), rotation, progress).await?;
         Ok(Self {
             backend: opened.backend,
             jail: opened.jail,

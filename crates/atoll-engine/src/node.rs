@@ -42,6 +42,8 @@ pub struct NodeConfig {
     pub audit: Audit,
     /// How long an ended sandbox is still found, with its reason.
     pub remember: Duration,
+    /// Reports what the first sandbox of a template and tier waits for.
+    pub progress: fn(&str, Tier) -> Arc<dyn Progress + Send>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -145,9 +147,9 @@ impl Node {
         progress: Arc<dyn Progress + Send>,
     ) -> Result<Arc<Pool>, NodeError> {
         let template = match template {
-            Some(name) => Some(self.template(&name, by, progress).await?),
+            Some(name) => Some(self.template(&name, by, Arc::clone(&progress)).await?),
             None => {
-                self.component(by, progress).await?;
+                self.component(by, Arc::clone(&progress)).await?;
                 None
             }
         };
@@ -164,7 +166,7 @@ impl Node {
                 .fold(Walls::default(), |all, layer| all.requiring(*layer)),
             audit: self.config.audit.clone(),
         };
-        let engine = Arc::new(Engine::start(config, template).await?);
+        let engine = Arc::new(Engine::start_reporting(config, template, progress).await?);
         Ok(Arc::new(
             Pool::start(engine, self.config.pool, self.config.limits).await?,
         ))
@@ -262,11 +264,12 @@ impl Node {
         life: LifeSpec,
     ) -> Result<Arc<Session>, NodeError> {
         let (room, by, tier) = (self.take_room()?, spec.by.clone(), spec.tier);
-        let pool = self.open(template, tier, &by, Arc::new(Quiet)).await?;
+        let progress = || (self.config.progress)(template, tier);
+        let pool = self.open(template, tier, &by, progress()).await?;
         let sandbox = match pool.claim(spec.clone()).await {
             Err(EngineError::Tier(TierError::Gone(_))) => {
                 self.forget(&kind(template, tier), &pool);
-                self.open(template, tier, &by, Arc::new(Quiet))
+                self.open(template, tier, &by, progress())
                     .await?
                     .claim(spec.clone())
                     .await?
@@ -421,7 +424,7 @@ impl Drop for Building {
     }
 }
 
-/// Nobody watches a template that is built for a request.
+/// Reports nothing.
 #[derive(Debug)]
 pub struct Quiet;
 

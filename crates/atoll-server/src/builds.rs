@@ -2,6 +2,7 @@
 //! build, which takes minutes.
 
 use crate::api::{ApiError, ErrorCode};
+use atoll_core::Tier;
 use atoll_engine::template::Progress;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,13 @@ pub(crate) enum BuildTarget {
 }
 
 impl BuildTarget {
+    pub(crate) fn of(template: &str, tier: Tier) -> Self {
+        match tier {
+            Tier::Wasm => Self::Component,
+            _ => Self::Template(template.to_owned()),
+        }
+    }
+
     fn not_ready(&self) -> ApiError {
         let (message, command) = match self {
             Self::Template(name) => (
@@ -45,6 +53,11 @@ pub(crate) struct LoggedBuild {
 }
 
 impl LoggedBuild {
+    /// What the node reports to when a request waits for the first sandbox of a template and tier.
+    pub(crate) fn for_request(template: &str, tier: Tier) -> Arc<dyn Progress + Send> {
+        Arc::new(Self::of(&BuildTarget::of(template, tier)))
+    }
+
     pub(crate) fn of(target: &BuildTarget) -> Self {
         let what = match target {
             BuildTarget::Template(name) => format!("template {name}"),

@@ -265,6 +265,7 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path, audi
         tiers: settings.tiers(),
         audit,
         remember: VISIBLE_FOR,
+        progress: LoggedBuild::for_request,
     }
 }
 

@@ -1,9 +1,10 @@
-//! How far a build is, of a template or of the tier wasm: a bar on a terminal, lines elsewhere. While it shows, a signal stops the build.
+//! How far a build is, of a template, of the tier wasm or of a microvm guest: a bar on a terminal, lines elsewhere. While it
+//! shows, a signal stops the build.
 
 use atoll_engine::template::{Progress, Stop};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,13 +12,23 @@ pub(crate) struct Bar {
     bar: ProgressBar,
     /// What is built.
     what: String,
-    stop: Stop,
+    /// `None` where a signal ends the process.
+    stop: Option<Stop>,
     /// The text of the last step; `None` before the first.
     last: Mutex<Option<String>>,
 }
 
 impl Bar {
     pub(crate) fn new(what: String, stop: Stop) -> Self {
+        Self::with(what, Some(stop))
+    }
+
+    /// For work that leaves nothing to remove when a signal ends the process.
+    pub(crate) fn without_stop(what: String) -> Self {
+        Self::with(what, None)
+    }
+
+    fn with(what: String, stop: Option<Stop>) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             ProgressBar::new(1)
         } else {
@@ -41,7 +52,18 @@ impl Bar {
 
     fn begin(&self) {
         self.bar.enable_steady_tick(Duration::from_millis(200));
-        stop_on_signals(self.stop.clone());
+        if let Some(stop) = &self.stop {
+            stop_on_signals(stop.clone());
+        }
+    }
+
+    /// Whether a step was reported.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.last().is_some()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<String>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,7 +77,7 @@ fn left(state: &ProgressState, to: &mut dyn std::fmt::Write) {
 
 impl Progress for Bar {
     fn step(&self, text: &str, done: u64, total: u64) {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.last();
         if last.is_none() {
             self.begin();
         }

@@ -8,7 +8,8 @@ use atoll_core::quantity::{MIB, MemoryBytes, WallMillis};
 use atoll_core::{Language, Limits, Outcome, Tier};
 use atoll_engine::{Pool, PoolSize, Sandbox, SandboxSpec};
 use atoll_tests::process::eventually;
-use atoll_tests::{PATIENT, atoll, execute, execute_within, input, microvm_engine, python, sandbox, stop};
+use atoll_tests::server::lend_guest_images;
+use atoll_tests::{PATIENT, atoll, execute, execute_within, input, microvm_engine, python, run_command, sandbox, stop};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -159,6 +160,29 @@ async fn goes_on(mut one: Sandbox, number: usize) -> Result<()> {
         assert!(used.memory_bytes > MIB, "guest {number}: {used:?}");
     }
     Ok(one.end().await?)
+}
+
+#[test]
+fn first_use_reports_its_phases_in_a_pipe_and_the_second_is_quiet() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    lend_guest_images(home.path())?;
+    let phases = || -> Result<Vec<String>> {
+        let ran = run_command(command("print(1)").env("ATOLL_HOME", home.path()))?;
+        ensure!(ran.stdout == "1\n", "{ran:?}");
+        let lines = ran.stderr.lines();
+        let phases = lines.filter_map(|line| line.strip_prefix("building template python-min (one-time): "));
+        Ok(phases.map(str::to_owned).collect())
+    };
+    assert_eq!(
+        phases()?,
+        [
+            "booting a microvm guest",
+            "starting Python in the microvm guest",
+            "saving the microvm guest"
+        ]
+    );
+    assert_eq!(phases()?, Vec::<String>::new());
+    Ok(())
 }
 
 fn command(code: &str) -> Command {

@@ -6,7 +6,7 @@ use super::microvm::MicrovmBackend;
 use super::oci::{self, ContainerBackend, PythonStart};
 use super::{Backend, TierError};
 use crate::engine::{EngineConfig, Warmth};
-use crate::template::{BIN, Template};
+use crate::template::{BIN, Progress, Template};
 use atoll_core::{Language, Tier};
 use atoll_jail::plan::{Rotation, TemplatePlan, ZygotePlan};
 use serde_json::json;
@@ -26,12 +26,13 @@ pub(crate) async fn open(
     config: EngineConfig,
     template: Option<&Template>,
     rotation: Rotation,
+    progress: Arc<dyn Progress + Send>,
 ) -> Result<Opened, TierError> {
     match (config.tier, template) {
         (Tier::Auto | Tier::Jail, Some(template)) => open_jail(config, template, rotation).await,
         (Tier::Container, Some(template)) => open_container(config, template).await,
         (Tier::Gvisor, Some(template)) => open_gvisor(config, template).await,
-        (Tier::Microvm, Some(template)) => open_microvm(config, template).await,
+        (Tier::Microvm, Some(template)) => open_microvm(config, template, progress).await,
         (Tier::Wasm, _) => open_wasm(config).await,
         (tier, _) => Err(TierError::NoWall {
             layer: tier.to_string(),
@@ -81,12 +82,16 @@ async fn open_gvisor(config: EngineConfig, template: &Template) -> Result<Opened
     })
 }
 
-async fn open_microvm(config: EngineConfig, template: &Template) -> Result<Opened, TierError> {
+async fn open_microvm(
+    config: EngineConfig,
+    template: &Template,
+    progress: Arc<dyn Progress + Send>,
+) -> Result<Opened, TierError> {
     // What is saved is warm: it is made once, and every sandbox has it.
     let python = PythonStart::of(template, true);
     let (home, kernel) = (config.home.clone(), config.settings.microvm_kernel.clone());
     let plan = plan(config, template, None);
-    let microvm = MicrovmBackend::start(plan, &home, template, python, kernel).await?;
+    let microvm = MicrovmBackend::start(plan, &home, template, python, kernel, progress).await?;
     let jail = Arc::clone(microvm.jail());
     Ok(Opened {
         backend: Arc::new(microvm),

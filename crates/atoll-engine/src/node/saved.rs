@@ -1,7 +1,7 @@
 //! What is saved of the sandboxes of this machine: snapshots, sandboxes that are made from them, and paused ones, which are
 //! found again after a restart.
 
-use super::{Node, NodeError, Quiet, kind};
+use super::{Node, NodeError, kind};
 use crate::audit::{Action, Actor, Closing, Ending};
 use crate::backend::TierError;
 use crate::door::{Door, Sandbox};
@@ -124,7 +124,8 @@ impl Node {
     }
 
     async fn pool_of(&self, snapshot: &Snapshot, by: &Actor) -> Result<Arc<Pool>, NodeError> {
-        self.open(&snapshot.template, snapshot.tier, by, Arc::new(Quiet)).await
+        let progress = (self.config.progress)(&snapshot.template, snapshot.tier);
+        self.open(&snapshot.template, snapshot.tier, by, progress).await
     }
 
     /// Open, and read once: they are what was saved.

@@ -222,11 +222,7 @@ impl Sandboxes {
     /// A build beside the requests. It ends with an open pool, so that the next request is quick.
     fn build(&self, caller: &Caller, template: &str, tier: Tier) -> ApiError {
         let (node, name, by) = (Arc::clone(&self.node), template.to_owned(), caller.actor());
-        let target = if tier == Tier::Wasm {
-            BuildTarget::Component
-        } else {
-            BuildTarget::Template(name.clone())
-        };
+        let target = BuildTarget::of(template, tier);
         let progress = Arc::new(LoggedBuild::of(&target));
         self.builds.begin(target, async move {
             tracing::info!(template = name, %tier, "building what a request needs");

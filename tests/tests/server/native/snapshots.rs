@@ -7,7 +7,7 @@ mod words;
 
 use anyhow::{Context, Result, ensure};
 use atoll_tests::process::eventually;
-use atoll_tests::server::{Answer, Server, connect};
+use atoll_tests::server::{Answer, Server, connect, lend_guest_images};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,28 @@ in_each_tier! {
     state::it_goes_back_and_lies_on_disk_under_its_own_name,
     disk::a_damaged_snapshot_is_refused_and_a_whole_one_survives_the_server,
     words::e2bs_calls_do_the_same,
+}
+
+#[test]
+fn first_use_of_microvm_is_logged_phase_by_phase() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    lend_guest_images(home.path())?;
+    let server = start(home.path(), "microvm")?;
+    of(&server, "microvm")?;
+    let log = server.log();
+    let mut rest = log.as_str();
+    for phase in [
+        "booting a microvm guest",
+        "starting Python in the microvm guest",
+        "saving the microvm guest",
+    ] {
+        let line = format!("building template python-min: {phase}");
+        let (_, after) = rest
+            .split_once(line.as_str())
+            .with_context(|| format!("no `{line}` in {log}"))?;
+        rest = after;
+    }
+    Ok(())
 }
 
 /// A server that has the tier.

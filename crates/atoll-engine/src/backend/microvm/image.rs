@@ -3,6 +3,7 @@
 //! Files are streamed to `sqfstar`, so nothing is copied before and no power is needed. Their times stay: compiled Python is
 //! stale without them.
 
+use super::first_use::{FirstUse, Phase};
 use crate::backend::TierError;
 use crate::backend::oci::libraries;
 use crate::template::Template;
@@ -49,16 +50,23 @@ pub(super) struct Images {
 }
 
 /// Finds them, or makes them.
-pub(super) fn ensure(home: &Path, template: &Template, program: &Path) -> Result<Images, TierError> {
+pub(super) fn ensure(
+    home: &Path,
+    template: &Template,
+    program: &Path,
+    first_use: &FirstUse,
+) -> Result<Images, TierError> {
     let dir = home.join("microvm/images");
     fs::create_dir_all(&dir).map_err(TierError::Start)?;
     let libraries = libraries::lay(home, program)?;
+    let packs_root = || first_use.begins(Phase::RootImage);
     let base = match &template.root {
-        None => made(&dir, &key(&WITNESSES.map(PathBuf::from), "host"), add_host)?,
-        Some(root) => made(&dir, &key(&[], &template.digest), |tar| add(tar, root, ""))?,
+        None => made(&dir, &key(&WITNESSES.map(PathBuf::from), "host"), packs_root, add_host)?,
+        Some(root) => made(&dir, &key(&[], &template.digest), packs_root, |tar| add(tar, root, ""))?,
     };
     let parts = [program.to_owned(), template.kernel.clone(), libraries.clone()];
-    let own = made(&dir, &key(&parts, &template.digest), |tar| {
+    let packs_template = || first_use.begins(Phase::TemplateImage);
+    let own = made(&dir, &key(&parts, &template.digest), packs_template, |tar| {
         add_template(tar, template, program, &libraries)
     })?;
     Ok(Images { base, template: own })
@@ -77,12 +85,18 @@ fn key(files: &[PathBuf], word: &str) -> String {
     format!("{:x}", hash.finalize())[..24].to_owned()
 }
 
-/// Complete or not at all: under another name first.
-fn made(dir: &Path, key: &str, fill: impl FnOnce(&mut Tar) -> io::Result<()>) -> Result<PathBuf, TierError> {
+/// Complete or not at all: under another name first. `begins` is called only if there is something to do.
+fn made(
+    dir: &Path,
+    key: &str,
+    begins: impl FnOnce(),
+    fill: impl FnOnce(&mut Tar) -> io::Result<()>,
+) -> Result<PathBuf, TierError> {
     let image = dir.join(format!("{key}.squashfs"));
     if image.exists() {
         return Ok(image);
     }
+    begins();
     let part = dir.join(format!("{key}.{}.part", std::process::id()));
     let written = write(&part, fill);
     let renamed = written.and_then(|()| fs::rename(&part, &image).map_err(TierError::Start));
@@ -202,4 +216,20 @@ fn add(tar: &mut Tar, source: &Path, name: &str) -> io::Result<()> {
         add(tar, &entry.path(), &below)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_image_that_is_missing_is_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("here.squashfs"), "").unwrap();
+        let mut begun = Vec::new();
+        made(dir.path(), "here", || begun.push("here"), |_| Ok(())).unwrap();
+        // Without `sqfstar` it is reported and fails.
+        made(dir.path(), "missing", || begun.push("missing"), |_| Ok(())).ok();
+        assert_eq!(begun, ["missing"]);
+    }
 }

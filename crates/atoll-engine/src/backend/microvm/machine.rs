@@ -1,6 +1,7 @@
 //! Booting the guest that is saved, and bringing back one for each sandbox.
 
 use super::control::Control;
+use super::first_use::Phase;
 use super::kept::{self, About};
 use super::live::Ways;
 use super::monitor::Monitor;
@@ -77,6 +78,7 @@ impl MicrovmBackend {
     }
 
     async fn boot_and_save(&self, size: u64, limits: Limits) -> Result<Saved, TierError> {
+        self.first_use.begins(Phase::Boot);
         let ram = memory::empty("ram", size + GUEST_BYTES)?;
         let plan = GuestPlan {
             template: self.parts.template.clone(),
@@ -125,7 +127,9 @@ impl MicrovmBackend {
     /// The guest ends with it.
     async fn warm_and_save(&self, running: Running, kernel: &str, size: u64) -> Result<(Ready, OwnedFd), TierError> {
         let (sandbox, ways, _) = self.behind(running, kernel, size)?;
+        self.first_use.begins(Phase::Python);
         let (context, _) = self.python.start(&sandbox).await?;
+        self.first_use.begins(Phase::Save);
         let contexts = vec![SavedContext::of(&context)?];
         let talk = sandbox.agent.talk().await;
         ways.control.settle().await?;

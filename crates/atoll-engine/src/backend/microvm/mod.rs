@@ -8,6 +8,7 @@
 mod accelerator;
 mod control;
 mod cpio;
+mod first_use;
 mod image;
 mod initramfs;
 mod kept;
@@ -24,9 +25,10 @@ use super::jail::{JailBackend, JailPlan};
 use super::oci::PythonStart;
 use super::{Back, Backend, Files, Fresh, Later, Made, Saved as LiveSaved, TierError};
 use crate::lock::lock;
-use crate::template::Template;
+use crate::template::{Progress, Template};
 use atoll_core::Tier;
 use atoll_jail::plan::{Accelerator, TemplatePlan, VmPlan};
+use first_use::FirstUse;
 use image::Images;
 use kernel::Kernel;
 use machine::Saved;
@@ -89,23 +91,31 @@ pub(crate) struct MicrovmBackend {
     home: PathBuf,
     /// What live sandboxes that are saved belong to.
     saves_for: String,
+    first_use: FirstUse,
 }
 
 impl MicrovmBackend {
-    /// The plan is the jail's, without a zygote.
+    /// The plan is the jail's, without a zygote. `progress` receives the phases of the first use.
     pub(crate) async fn start(
         mut plan: JailPlan,
         home: &Path,
         template: &Template,
         python: PythonStart,
         named_kernel: Option<PathBuf>,
+        progress: Arc<dyn Progress + Send>,
     ) -> Result<Self, TierError> {
+        let first_use = FirstUse::new(progress);
         let qemu = qemu::find()?;
         let kernel = kernel::find(named_kernel.as_deref())?;
         let verdict = accelerator::verdict(home, &plan.program);
         let accelerator = accelerator::of(&verdict);
-        let (at, program, of) = (home.to_owned(), plan.program.clone(), template.clone());
-        let images = tokio::task::spawn_blocking(move || image::ensure(&at, &of, &program)).await;
+        let (at, program, of, told) = (
+            home.to_owned(),
+            plan.program.clone(),
+            template.clone(),
+            first_use.clone(),
+        );
+        let images = tokio::task::spawn_blocking(move || image::ensure(&at, &of, &program, &told)).await;
         let images = images.map_err(|error| TierError::Start(std::io::Error::other(error)))??;
         let parts = Parts {
             program: plan.program.clone(),
@@ -129,6 +139,7 @@ impl MicrovmBackend {
             parts: Arc::new(parts),
             saved: Mutex::default(),
             home: home.to_owned(),
+            first_use,
         })
     }
 

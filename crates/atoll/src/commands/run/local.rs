@@ -4,6 +4,7 @@ use super::gate::Passed;
 use super::request::Request;
 use super::tier::{self, Choosing};
 use super::{charts, dry, random, show, show_refused, with_printer};
+use crate::bar::Bar;
 use crate::commands::{audit, template, tier_settings, usable_home};
 use crate::output::Failure;
 use crate::printer::{Printer, Stream};
@@ -38,6 +39,8 @@ struct Ground {
     approved: bool,
     /// Where the files of a dry run are until somebody wants them.
     held: Option<dry::Held>,
+    /// Shows the first use of a guest.
+    bar: Arc<Bar>,
 }
 
 /// What became of one attempt.
@@ -62,12 +65,13 @@ pub(super) fn run(request: &mut Request, passed: Passed) -> Result<ExitStatus, F
     };
     // A name that nobody knows is refused before anything is written.
     if chosen.tier != Tier::Wasm {
-        template::known(&store, request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+        template::known(&store, template_name(request))?;
     }
     let ground = Ground {
         log: audit::log_of(&home)?,
         settings,
         held: dry::held(request, &home)?,
+        bar: Arc::new(Bar::without_stop(format!("template {}", template_name(request)))),
         approved: passed.approved,
         store,
         program,
@@ -160,14 +164,19 @@ async fn start(ground: &Ground, tier: Tier, request: &Request) -> Result<Engine,
         prepare_wasm(ground)?;
         return Engine::start(config, None).await.map_err(Fault::Engine);
     }
-    let name = request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE);
-    let known = template::known(&ground.store, name).map_err(Fault::Other)?;
+    let known = template::known(&ground.store, template_name(request)).map_err(Fault::Other)?;
     let template = template::open(&ground.store, &ground.log, known).map_err(Fault::Other)?;
     // A signal that came too late for the build is for what follows.
     if ground.store.stop().is_stopped() {
         return Err(Fault::Engine(EngineError::Interrupted));
     }
-    Engine::start(config, template).await.map_err(Fault::Engine)
+    let bar = Arc::clone(&ground.bar);
+    let engine = Engine::start_reporting(config, template, bar).await;
+    engine.map_err(Fault::Engine)
+}
+
+fn template_name(request: &Request) -> &str {
+    request.template.as_deref().unwrap_or(DEFAULT_TEMPLATE)
 }
 
 #[cfg(feature = "wasm")]
@@ -183,19 +192,13 @@ fn prepare_wasm(_: &Ground) -> Result<(), Fault> {
 /// How long a sandbox may take to be made before somebody at a terminal is told what is going on.
 const SLOW: Duration = Duration::from_secs(2);
 
-async fn told_if_slow<T>(tier: Tier, made: impl Future<Output = T>) -> T {
+async fn told_if_slow<T>(tier: Tier, bar: &Bar, made: impl Future<Output = T>) -> T {
     let mut made = std::pin::pin!(made);
     if let Ok(made) = tokio::time::timeout(SLOW, &mut made).await {
         return made;
     }
-    if std::io::stderr().is_terminal() {
-        let what = match tier {
-            Tier::Microvm => {
-                "booting a guest (once per template and memory size; about a minute with software emulation)"
-            }
-            _ => "creating the sandbox",
-        };
-        anstream::eprintln!("{tier}: {what}");
+    if std::io::stderr().is_terminal() && !bar.has_begun() {
+        anstream::eprintln!("{tier}: creating the sandbox");
     }
     made.await
 }
@@ -208,7 +211,9 @@ async fn in_sandbox(
     printer: &Printer,
     interrupt: &Arc<Notify>,
 ) -> Result<Ran, EngineError> {
-    let sandbox = told_if_slow(chosen.tier, engine.create(spec(request, chosen.tier))).await?;
+    let made = told_if_slow(chosen.tier, &ground.bar, engine.create(spec(request, chosen.tier))).await;
+    ground.bar.finish();
+    let sandbox = made?;
     interrupt_on_signals(interrupt);
     // What may be run again elsewhere is not shown before that is known.
     let trial = chosen.trial_limits(&request.limits);
