@@ -34,6 +34,8 @@ pub struct NodeConfig {
     pub pool: PoolSize,
     /// What prepared sandboxes are made with.
     pub limits: Limits,
+    /// How many more are prepared with the limits of the profile `data`.
+    pub data_pool: usize,
     pub max_sandboxes: usize,
     /// Walls without which nothing starts, besides the usual ones.
     pub required: Vec<Layer>,
@@ -167,9 +169,11 @@ impl Node {
             audit: self.config.audit.clone(),
         };
         let engine = Arc::new(Engine::start_reporting(config, template, progress).await?);
-        Ok(Arc::new(
-            Pool::start(engine, self.config.pool, self.config.limits).await?,
-        ))
+        let classes = [
+            (self.config.pool, self.config.limits),
+            (PoolSize::exactly(self.config.data_pool), Limits::DATA),
+        ];
+        Ok(Arc::new(Pool::start_classes(engine, &classes).await?))
     }
 
     async fn template(

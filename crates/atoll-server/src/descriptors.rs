@@ -14,12 +14,13 @@ const RESERVE: u64 = 256;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the open file limit is {limit}, but max_sandboxes = {sandboxes} and pool.max = {pool} require {required}; raise the limit (LimitNOFILE, `ulimit -Hn`), or lower max_sandboxes"
+    "the open file limit is {limit}, but max_sandboxes = {sandboxes}, pool.max = {pool} and pool.data = {data} require {required}; raise the limit (LimitNOFILE, `ulimit -Hn`), or lower max_sandboxes"
 )]
 pub struct DescriptorsError {
     limit: u64,
     sandboxes: u64,
     pool: u64,
+    data: u64,
     required: u64,
 }
 
@@ -32,14 +33,17 @@ pub(crate) fn budget(settings: &Settings) -> Result<u64, DescriptorsError> {
 }
 
 fn within(limit: u64, settings: &Settings) -> Result<u64, DescriptorsError> {
-    let (sandboxes, pool) = (settings.max_sandboxes.get(), settings.pool.max.get());
-    let of_sandboxes = sandboxes.saturating_add(pool).saturating_mul(PER_SANDBOX);
+    let sandboxes = settings.max_sandboxes.get();
+    let (pool, data) = (settings.pool.max.get(), settings.pool.data.get());
+    let all = sandboxes.saturating_add(pool).saturating_add(data);
+    let of_sandboxes = all.saturating_mul(PER_SANDBOX);
     let required = of_sandboxes.saturating_add(RESERVE).saturating_add(PER_CONNECTION);
     let Some(left) = limit.checked_sub(required) else {
         return Err(DescriptorsError {
             limit,
             sandboxes,
             pool,
+            data,
             required,
         });
     };

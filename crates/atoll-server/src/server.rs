@@ -260,6 +260,7 @@ pub(crate) fn node_config(settings: &Settings, home: &Path, program: &Path, audi
             max: size(settings.pool.max),
         },
         limits: atoll_core::Limits::of(settings.profile),
+        data_pool: size(settings.pool.data),
         max_sandboxes: usize::try_from(settings.max_sandboxes.get()).unwrap_or(usize::MAX),
         required: settings.required_layers.clone(),
         tiers: settings.tiers(),

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use atoll_core::quantity::{GIB, IoBandwidth, IoOperations, MIB, MemoryBytes, OpenFiles, ProcessCount, ScratchBytes};
 use atoll_core::{Language, Limits, Outcome};
-use atoll_engine::{Engine, Pool, PoolSize, SandboxSpec, Walls, Warmth};
+use atoll_engine::{Engine, Origin, Pool, PoolSize, SandboxSpec, Walls, Warmth};
 use atoll_tests::process::{BOUND, Family, eventually};
 use atoll_tests::{engine, execute, input, python, stop};
 use rustix::process::Signal;
@@ -50,6 +50,28 @@ async fn each_sandbox_is_handed_out_once_and_the_pool_fills_up_again() -> Result
         one.end().await?;
     }
     fills_up(&pool, 3).await?;
+    end(engine, pool).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_profile_is_served_from_its_own_prepared_sandboxes() -> Result<()> {
+    let engine = engine("python-min", Warmth::Warm, Walls::default()).await?;
+    let classes = [Limits::SMALL, Limits::DATA].map(|limits| (PoolSize::exactly(1), limits));
+    let pool = Pool::start_classes(Arc::clone(&engine), &classes).await?;
+    assert_eq!(pool.depth(), 2);
+    for limits in [Limits::DATA, Limits::SMALL] {
+        let spec = SandboxSpec {
+            limits,
+            ..SandboxSpec::default()
+        };
+        let mut one = pool.claim(spec).await?;
+        assert_eq!(one.origin(), Origin::Pool, "{limits:?}");
+        let room = python(&mut one, "import shutil\nprint(shutil.disk_usage('.').total > 1 << 30)").await?;
+        let is_large = if limits == Limits::DATA { "True\n" } else { "False\n" };
+        assert_eq!(room.stdout, is_large, "{room:?}");
+        one.end().await?;
+    }
+    fills_up(&pool, 2).await?;
     end(engine, pool).await
 }
 

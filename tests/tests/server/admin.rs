@@ -46,6 +46,17 @@ fn metrics_are_for_operators_and_keys_are_not_there() {
 }
 
 #[test]
+fn pool_data_keeps_a_sandbox_of_that_profile_ready() {
+    let home = tempfile::tempdir().unwrap();
+    let pool = ["--pool-min", "0", "--pool-max", "0", "--pool-data", "1"];
+    let flags = [&["--template", "python-min"][..], &pool].concat();
+    let server = Server::start_as_it_is(home.path(), &flags).unwrap();
+    let line = r#"atoll_pool_depth{template="python-min",tier="jail"} 1"#;
+    let is_ready = || ask(&server, "/metrics").is_ok_and(|metrics| metrics.text().contains(line));
+    eventually("a prepared sandbox", is_ready).unwrap();
+}
+
+#[test]
 fn denials_are_counted_by_policy_and_rule() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(home.path(), &["--policy-default", "strict"]).unwrap();

@@ -125,6 +125,6 @@ fn an_open_file_limit_that_cannot_hold_the_sandboxes_keeps_the_server_from_start
     }
     let refused = run_command(&mut limited).unwrap();
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-    let words = "the open file limit is 1024, but max_sandboxes = 200 and pool.max = 16 require";
+    let words = "the open file limit is 1024, but max_sandboxes = 200, pool.max = 16 and pool.data = 0 require";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);
 }

@@ -36,6 +36,14 @@ struct Prepared {
 
 #[derive(Debug)]
 pub struct Pool {
+    engine: Arc<Engine>,
+    /// A claim is served by the first class that fits its limits.
+    classes: Vec<SizeClass>,
+}
+
+/// Prepared sandboxes with the same limits.
+#[derive(Debug)]
+struct SizeClass {
     shared: Arc<Shared>,
     refill: tokio::task::JoinHandle<()>,
 }
@@ -53,14 +61,86 @@ struct Shared {
 impl Pool {
     /// Fills up to the least size, and again whenever one was taken. Prepared ones have the limits `limits`.
     pub async fn start(engine: Arc<Engine>, size: PoolSize, limits: Limits) -> Result<Self, EngineError> {
+        Self::start_classes(engine, &[(size, limits)]).await
+    }
+
+    /// The same with prepared sandboxes of several limits, each with its own size.
+    pub async fn start_classes(engine: Arc<Engine>, classes: &[(PoolSize, Limits)]) -> Result<Self, EngineError> {
         engine.ready().await?;
         // What is prepared is a Python context; where there is none, sandboxes are made when they are asked for.
-        let size = match engine.programs().of(Language::Python) {
-            Ok(_) => size,
-            Err(_) => PoolSize::exactly(0),
-        };
-        let shared = Arc::new(Shared {
+        let has_python = engine.programs().of(Language::Python).is_ok();
+        let mut started = Vec::new();
+        for (size, limits) in classes.iter().filter(|(size, _)| has_python && size.max > 0) {
+            started.push(SizeClass::start(&engine, *size, *limits).await?);
+        }
+        Ok(Self {
             engine,
+            classes: started,
+        })
+    }
+
+    /// Hands out a prepared sandbox; an empty pool means that one is made now.
+    pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
+        let engine = &self.engine;
+        let door = Door::new(engine.audit.clone(), spec.by.clone());
+        let wish = spec.clone();
+        door.create(&engine.digest, &wish, self.take_or_make(spec)).await
+    }
+
+    async fn take_or_make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
+        with_secrets(&spec.env, &spec.secrets)?;
+        let engine = &self.engine;
+        match self.take(&spec) {
+            Some(one) => Walled::claim(engine, one.bare, one.python, spec).await,
+            None => {
+                let has_python = engine.programs().of(Language::Python).is_ok();
+                let start = has_python.then_some(Language::Python);
+                engine.make(SandboxSpec { start, ..spec }).await
+            }
+        }
+    }
+
+    fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
+        let class = self
+            .classes
+            .iter()
+            .find(|class| fits(&spec.limits, &class.shared.limits));
+        // A claim that is not served from the pool needs the CPU as well: refilling waits for it.
+        let counted = class.or(self.classes.first())?;
+        lock(&counted.shared.demand).claimed(Instant::now());
+        // Prepared ones are not watched, and have all that a tier can give.
+        let is_kept_from = self.engine.tier() == Tier::Wasm && spec.gives() != Gives::ALL;
+        if spec.dry_run || is_kept_from || !self.engine.may_become(&spec.limits) {
+            return None;
+        }
+        class?.take()
+    }
+
+    /// How many are ready now.
+    pub fn depth(&self) -> usize {
+        self.classes.iter().map(|class| lock(&class.shared.ready).len()).sum()
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+}
+
+/// Whether a sandbox with the limits `prepared` can be given the limits `asked`. Scratch files stay where they are: in memory,
+/// where the file system can shrink, or on disk, where it keeps its size.
+fn fits(asked: &Limits, prepared: &Limits) -> bool {
+    let on_disk = |limits| atoll_jail::scratch_is_on_disk(limits);
+    match (on_disk(asked), on_disk(prepared)) {
+        (false, false) => asked.scratch <= prepared.scratch,
+        (true, true) => (asked.scratch, asked.scratch_inodes) == (prepared.scratch, prepared.scratch_inodes),
+        (true, false) | (false, true) => false,
+    }
+}
+
+impl SizeClass {
+    async fn start(engine: &Arc<Engine>, size: PoolSize, limits: Limits) -> Result<Self, EngineError> {
+        let shared = Arc::new(Shared {
+            engine: Arc::clone(engine),
             limits,
             size,
             ready: Mutex::default(),
@@ -75,39 +155,7 @@ impl Pool {
         Ok(Self { shared, refill })
     }
 
-    /// Hands out a prepared sandbox; an empty pool means that one is made now.
-    pub async fn claim(&self, spec: SandboxSpec) -> Result<Sandbox, EngineError> {
-        let engine = &self.shared.engine;
-        let door = Door::new(engine.audit.clone(), spec.by.clone());
-        let wish = spec.clone();
-        door.create(&engine.digest, &wish, self.take_or_make(spec)).await
-    }
-
-    async fn take_or_make(&self, spec: SandboxSpec) -> Result<Walled, EngineError> {
-        with_secrets(&spec.env, &spec.secrets)?;
-        let engine = &self.shared.engine;
-        match self.take(&spec) {
-            Some(one) => Walled::claim(engine, one.bare, one.python, spec).await,
-            None => {
-                let has_python = engine.programs().of(Language::Python).is_ok();
-                let start = has_python.then_some(Language::Python);
-                engine.make(SandboxSpec { start, ..spec }).await
-            }
-        }
-    }
-
-    fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
-        lock(&self.shared.demand).claimed(Instant::now());
-        // Prepared ones are not watched, and have all that a tier can give.
-        let is_kept_from = self.shared.engine.tier() == Tier::Wasm && spec.gives() != Gives::ALL;
-        if spec.dry_run || is_kept_from || !self.shared.engine.may_become(&spec.limits) {
-            return None;
-        }
-        // Prepared ones keep their scratch files where their limits say; others are made for who asks.
-        let on_disk = |limits| atoll_jail::scratch_is_on_disk(limits);
-        if on_disk(&spec.limits) != on_disk(&self.shared.limits) || spec.limits.scratch > self.shared.limits.scratch {
-            return None;
-        }
+    fn take(&self) -> Option<Prepared> {
         let taken = loop {
             match lock(&self.shared.ready).pop_front() {
                 // One that was lost while it waited is no loss for who asks.
@@ -118,18 +166,9 @@ impl Pool {
         self.shared.taken.notify_one();
         taken
     }
-
-    /// How many are ready now.
-    pub fn depth(&self) -> usize {
-        lock(&self.shared.ready).len()
-    }
-
-    pub fn engine(&self) -> &Arc<Engine> {
-        &self.shared.engine
-    }
 }
 
-impl Drop for Pool {
+impl Drop for SizeClass {
     fn drop(&mut self) {
         self.refill.abort();
     }
@@ -204,4 +243,32 @@ fn free_memory() -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.map_or(u64::MAX, |kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atoll_core::quantity::{GIB, MIB, MemoryBytes, ScratchBytes};
+
+    #[test]
+    fn each_profile_fits_its_own_class_only() {
+        assert!(fits(&Limits::SMALL, &Limits::SMALL) && fits(&Limits::DATA, &Limits::DATA));
+        assert!(!fits(&Limits::DATA, &Limits::SMALL) && !fits(&Limits::SMALL, &Limits::DATA));
+    }
+
+    #[test]
+    fn scratch_in_memory_can_shrink_and_scratch_on_disk_keeps_its_size() {
+        let with = |scratch, limits| Limits {
+            scratch: ScratchBytes::known(scratch),
+            ..limits
+        };
+        assert!(fits(&with(50 * MIB, Limits::SMALL), &Limits::SMALL));
+        assert!(!fits(&with(101 * MIB, Limits::SMALL), &Limits::SMALL));
+        assert!(!fits(&with(4 * GIB, Limits::DATA), &Limits::DATA));
+        let less_memory = Limits {
+            memory: MemoryBytes::known(2 * GIB),
+            ..Limits::DATA
+        };
+        assert!(fits(&less_memory, &Limits::DATA));
+    }
 }

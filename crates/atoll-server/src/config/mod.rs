@@ -79,6 +79,8 @@ pub struct LifetimeSettings {
 pub struct PoolSettings {
     pub min: PoolSize,
     pub max: PoolSize,
+    /// Besides these: of the profile `data`.
+    pub data: PoolSize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +201,7 @@ impl Default for Settings {
             pool: PoolSettings {
                 min: PoolSize::known(2),
                 max: PoolSize::known(16),
+                data: PoolSize::known(0),
             },
             e2b: E2bSettings {
                 profile: ProfileName::Small,

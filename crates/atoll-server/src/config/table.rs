@@ -207,6 +207,7 @@ settings! {
     "lifetime.hard", Number, "Maximum lifetime of a sandbox", |s| s.lifetime.hard, put, show_tight;
     "pool.min", Number, "Minimum number of ready sandboxes in the pool", |s| s.pool.min, put, show;
     "pool.max", Number, "Maximum number of ready sandboxes in the pool", |s| s.pool.max, put, show;
+    "pool.data", Number, "Number of further ready sandboxes with the limits of the profile data; each holds a scratch file system and needs mkfs.ext4", |s| s.pool.data, put, show;
     "e2b.profile", Text, "Limits of sandboxes created through the E2B API [small|data]", |s| s.e2b.profile, put, show;
     "quota.live_sandboxes", Optional, "Live sandboxes per key, for keys without their own quota [none: unlimited]", |s| s.quota.live_sandboxes, put_optional, show_option;
     "quota.creates_per_minute", Optional, "Sandboxes created per key and minute, for keys without their own quota [none: unlimited]", |s| s.quota.creates_per_minute, put_optional, show_option;
