@@ -17,6 +17,8 @@ pub(crate) enum Suite {
     OpenApi,
     /// The packages of `cargo xtask dist`, installed into an empty root.
     Dist,
+    /// The feature `otlp`, which no other build has, with a collector of traces on loopback.
+    Otlp,
 }
 
 /// The suites of `cargo xtask test`, and those that `--full` adds.
@@ -28,6 +30,7 @@ pub(crate) const FULL_SUITES: &[Suite] = &[
     Suite::E2bOlder,
     Suite::OpenApi,
     Suite::Dist,
+    Suite::Otlp,
 ];
 
 #[derive(Debug)]
@@ -72,7 +75,7 @@ pub(crate) const AREAS: &[Area] = &[
         "server",
         "`atoll serve` and the native API",
         "package(atoll-server) | binary(server)",
-        &[Suite::OpenApi],
+        &[Suite::OpenApi, Suite::Otlp],
     ),
     area(
         "e2b",

@@ -12,6 +12,9 @@ use crate::steps::{check, said};
 /// Inputs per fuzz target with `--full`; without it the tests choose a smaller number.
 const FULL_MUTATIONS: &str = "200000";
 
+/// nextest refuses to run no test, so another name is noticed.
+const OTLP_TEST: &str = "test(=logs::otlp::tests::a_span_reaches_the_collector)";
+
 /// Which tests: a nextest profile of `.config/nextest.toml`, and a filterset on top of it.
 #[derive(Debug)]
 pub(crate) struct Selection {
@@ -111,6 +114,14 @@ pub(crate) fn run(project: &Project, selection: &Selection, require_all: bool) -
         println!("    {text}");
     }
     Ok(skipped)
+}
+
+/// Builds the server's library with the feature `otlp` and runs the test that needs it.
+pub(crate) fn run_otlp(project: &Project) -> Result<()> {
+    let mut command = project.cargo();
+    command.args(["nextest", "run", "--release", "--package", "atoll-server", "--lib"]);
+    command.args(["--features", "otlp", "-E", OTLP_TEST]);
+    check(command.env("RUST_BACKTRACE", "0"))
 }
 
 /// A test that lacks two things is counted for the first.

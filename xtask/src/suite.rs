@@ -119,6 +119,9 @@ fn run_suites(project: &Project, suites: &[Suite], steps: &mut Steps) -> Result<
     if has(Suite::Dist) {
         steps.step("packages in an empty root", || dist::test(project))?;
     }
+    if has(Suite::Otlp) {
+        steps.step("traces to a collector", || rust_tests::run_otlp(project))?;
+    }
     Ok(())
 }
 
@@ -136,7 +139,7 @@ fn client_lanes(project: &Project, suites: &[Suite]) -> Result<Vec<Vec<Command>>
                 node_lane.push(node::OLDER.command(project)?);
             }
             Suite::OpenApi => python_lane.push(python::OPENAPI.command(project)?),
-            Suite::PythonKernel | Suite::NodeKernel | Suite::Dist => {}
+            Suite::PythonKernel | Suite::NodeKernel | Suite::Dist | Suite::Otlp => {}
         }
     }
     Ok(vec![python_lane, node_lane])

@@ -1,4 +1,5 @@
-//! The HTTP client of requests that Atoll sends: to the receiver of a webhook, and from the command line to a server.
+//! The HTTP client of requests that Atoll sends: to the receiver of a webhook, to a collector of traces, and from the
+//! command line to a server.
 //!
 //! It connects to the address it is given and nowhere else: no proxies, no redirects.
 
@@ -43,6 +44,21 @@ pub fn client(trust: Trust<'_>) -> Result<reqwest::Client, ClientError> {
         .no_proxy()
         .redirect(Policy::none())
         .user_agent(concat!("atoll/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls(trust)?);
+    Ok(client.build()?)
+}
+
+/// The same for a thread of its own, with a limit for each request. Must not be called or dropped in an async runtime.
+#[cfg(feature = "otlp")]
+pub(crate) fn blocking_client(
+    trust: Trust<'_>,
+    timeout: std::time::Duration,
+) -> Result<reqwest::blocking::Client, ClientError> {
+    let client = reqwest::blocking::Client::builder()
+        .no_proxy()
+        .redirect(Policy::none())
+        .user_agent(concat!("atoll/", env!("CARGO_PKG_VERSION")))
+        .timeout(timeout)
         .tls_backend_preconfigured(tls(trust)?);
     Ok(client.build()?)
 }
