@@ -67,4 +67,18 @@ mod tests {
         let copy: toml::Table = toml::from_str(&with_database(&settings, Path::new("/some/where"))).unwrap();
         assert_eq!(copy["advisories"]["db-path"].as_str(), Some("/some/where"));
     }
+
+    #[test]
+    fn each_second_version_that_stays_has_a_reason() {
+        let root = crate::project::find_root().unwrap();
+        let settings: toml::Table = toml::from_str(&fs::read_to_string(root.join("deny.toml")).unwrap()).unwrap();
+        let bans = &settings["bans"];
+        assert_eq!(bans["multiple-versions"].as_str(), Some("deny"));
+        for list in ["skip", "skip-tree"] {
+            for entry in bans[list].as_array().unwrap() {
+                let reason = entry.get("reason").and_then(toml::Value::as_str);
+                assert!(reason.is_some_and(|reason| !reason.is_empty()), "{entry}");
+            }
+        }
+    }
 }
