@@ -13,7 +13,7 @@ const ALWAYS: [&str; 7] = ["ctypes", "ssl", "sqlite3", "lzma", "bz2", "zlib", "h
 
 /// Arguments: the tree, its packages, then the modules.
 const SCRIPT: &str = r#"
-import importlib, site, sys
+import importlib, os, site, sys
 tree, packages, *modules = sys.argv[1:]
 site.addsitedir(packages)
 for name in modules:
@@ -23,7 +23,8 @@ for name in modules:
         print("failed", f"{name}: {type(error).__name__}: {error}".replace("\n", " "))
         sys.exit(1)
     print("imported", name)
-seen = (tree + "/", "/usr/", "/lib/", "/lib64/")
+# The kernel shows paths without symbolic links; the data directory may be reached through one.
+seen = (os.path.realpath(tree) + "/", "/usr/", "/lib/", "/lib64/")
 for line in open("/proc/self/maps"):
     path = line.rstrip("\n").partition("/")[2]
     if ".so" in path and not ("/" + path).startswith(seen):
@@ -117,17 +118,22 @@ mod tests {
     use super::super::workspace::tests::workspace;
     use super::*;
     use fs_err as fs;
+    use std::path::Path;
 
     fn imports(module: &str, text: &str) -> Result<(), VerifyError> {
         let (_home, workspace) = workspace("x");
-        let python = python::ask(std::path::Path::new("/usr/bin/python3")).unwrap();
-        let layout = Layout::new(&workspace.tree(), &python);
+        imports_from(&workspace, &workspace.tree(), module, text)
+    }
+
+    fn imports_from(workspace: &Workspace, tree: &Path, module: &str, text: &str) -> Result<(), VerifyError> {
+        let python = python::ask(Path::new("/usr/bin/python3")).unwrap();
+        let layout = Layout::new(tree, &python);
         layout.lay_out().unwrap();
         fs::write(layout.site_packages().join("m.py"), text).unwrap();
         let record = Record::default();
         let env = BTreeMap::from([("SEEN".to_owned(), "yes".to_owned())]);
         verify(
-            &workspace,
+            workspace,
             &layout,
             &[module.to_owned()],
             &env,
@@ -166,5 +172,15 @@ mod tests {
         let text = "import mmap, tempfile\nf = tempfile.NamedTemporaryFile(suffix='.so', dir='/tmp')\n\
                     f.write(b'x')\nf.flush()\nm = mmap.mmap(f.fileno(), 1)\n";
         assert!(matches!(imports("m", text), Err(VerifyError::Foreign { .. })));
+    }
+
+    #[test]
+    fn a_library_of_a_tree_behind_a_link_passes() {
+        let (home, workspace) = workspace("x");
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(workspace.tree(), &link).unwrap();
+        let text = "import mmap, os\nf = open(os.path.join(os.path.dirname(__file__), 'm.so'), 'w+b')\n\
+                    f.write(b'x')\nf.flush()\nm = mmap.mmap(f.fileno(), 1)\n";
+        imports_from(&workspace, &link, "m", text).unwrap();
     }
 }
