@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import errno
 import io
 import json
 import os
@@ -28,7 +27,9 @@ from atoll_kernel.report import Report
 
 HOME = "/home/user"
 NO_INPUT = "input() is not available: code runs non-interactively; pass its data as files or variables"
-NO_NETWORK = "tier `wasm` does not support network access; use tier `jail` or above"
+NO_NETWORK = (
+    "no network in this sandbox: pass the data as a file (sockets within a sandbox need tier `jail` or above)"
+)
 STDLIB = "/python"
 # Modules that `componentize-py` leaves in the component. This module holds the ones it uses.
 BUILDER = ("atoll_app", "componentize_py_types", "wit_world")
@@ -132,7 +133,8 @@ def _explain_network() -> None:
 
 
 def _no_network(*args: Any, **kwargs: Any) -> NoReturn:
-    raise PermissionError(errno.EACCES, NO_NETWORK)
+    """Without a number: EACCES is 2 here, which readers take for ENOENT."""
+    raise PermissionError(NO_NETWORK)
 
 
 def _settle_in() -> None:

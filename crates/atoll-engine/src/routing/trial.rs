@@ -52,7 +52,7 @@ const ABSENT: [&str; 6] = [
     "not supported",
     "does not support",
     "can't start new thread",
-    "tier `wasm` does not support",
+    "sockets within a sandbox need tier `jail`",
 ];
 
 #[cfg(test)]
@@ -76,6 +76,8 @@ mod tests {
             "OSError",
             "[Errno 58] wasi does not support processes."
         )));
+        let no_sockets = "no network in this sandbox: … (sockets within a sandbox need tier `jail` or above)";
+        assert!(shows_need(&error("PermissionError", no_sockets)));
         assert!(!shows_need(&error("ZeroDivisionError", "division by zero")));
         assert!(!shows_need(&error("RuntimeError", "generator raised StopIteration")));
         assert!(!shows_need(&error("OSError", "[Errno 44] No such file or directory")));
