@@ -7,6 +7,7 @@ use crate::metrics::{LimitHit, Metrics};
 use atoll_core::RequestId;
 use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -124,6 +125,9 @@ struct LogLine {
     status: Option<u16>,
     code: Option<ErrorCode>,
     bytes: u64,
+    /// Bytes that the headers announce. No more are asked of the body: its end is never seen.
+    announced: Option<u64>,
+    /// Whether the whole body was handed to the connection.
     whole: bool,
 }
 
@@ -138,6 +142,7 @@ impl LogLine {
             status: None,
             code: None,
             bytes: 0,
+            announced: None,
             whole: false,
         }
     }
@@ -147,6 +152,10 @@ impl LogLine {
         let extensions = response.extensions();
         let unspoken = extensions.get::<ApiError>().map(ApiError::code);
         self.code = unspoken.or_else(|| extensions.get::<ErrorCode>().copied());
+        let announced = response.headers().get(CONTENT_LENGTH);
+        self.announced = announced
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.parse().ok());
         self.whole = response.body().is_end_stream();
     }
 }
@@ -198,7 +207,7 @@ impl http_body::Body for Observed {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, Bytes::len);
                 this.line.bytes += u64::try_from(length).unwrap_or(0);
-                this.line.whole = this.body.is_end_stream();
+                this.line.whole = this.body.is_end_stream() || this.line.announced == Some(this.line.bytes);
             }
             Poll::Ready(None) => this.line.whole = true,
             Poll::Ready(Some(Err(_))) | Poll::Pending => {}
@@ -218,6 +227,7 @@ impl http_body::Body for Observed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
 
     fn id_for(sent: &str) -> String {
         let headers: HeaderMap = [(REQUEST_ID, HeaderValue::from_str(sent).unwrap())]
@@ -231,6 +241,28 @@ mod tests {
         assert_eq!(id_for("trace-1.a_B"), "trace-1.a_B");
         for strange in ["", "a b", "a\"b", &"x".repeat(65), "e2b_0123456789"] {
             assert!(id_for(strange).starts_with("req_"), "{strange}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_whole_at_its_announced_length() {
+        let pieces = ["ab", "cd"].map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece)));
+        let mut response = Response::new(Body::from_stream(futures_util::stream::iter(pieces)));
+        response
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from_static("4"));
+        let notes = RequestNotes {
+            id: "x".into(),
+            tenant: Arc::default(),
+            span: Span::none(),
+        };
+        let mut line = LogLine::new("GET", "/".to_owned(), notes, Metrics::default());
+        line.take(&response);
+        let body = response.into_body();
+        let mut observed = Observed { body, line };
+        for whole in [false, true] {
+            observed.frame().await.unwrap().unwrap();
+            assert_eq!(observed.line.whole, whole);
         }
     }
 }
