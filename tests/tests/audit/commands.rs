@@ -2,6 +2,8 @@
 
 use super::{atoll, exported, fresh_home, word};
 use anyhow::Result;
+use atoll_tests::run_command;
+use atoll_tests::server::atoll_in;
 
 const RUN: [&str; 4] = ["run", "--template", "python-min", "-c"];
 const CODE: &str = "open('/data/output/x', 'w').write('hi')";
@@ -51,6 +53,17 @@ fn a_run_is_written_down_from_its_making_to_its_end() -> Result<()> {
             .contains("code_sha256")
     );
     assert_eq!(atoll(home.path(), &["audit", "show", "1"])?.code, Some(2));
+    Ok(())
+}
+
+#[test]
+fn an_export_whose_reader_has_gone_ends_silently() -> Result<()> {
+    let home = fresh_home()?;
+    assert_eq!(atoll(home.path(), &[&RUN[..], &["1"]].concat())?.code, Some(0));
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let ran = run_command(atoll_in(home.path()).args(["audit", "export"]).stdout(writer))?;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 mod filter;
 mod shown;
 
-use super::template::{print, print_json};
+use super::template::{print, print_json, written};
 use super::{home, sources, usable_home};
 use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
 use crate::output::{Failure, visible};
@@ -247,15 +247,16 @@ fn export(dir: &Path, mut query: Query, format: ExportFormat) -> Result<ExitStat
                 ExportFormat::Ocsf => serde_json::to_string(&ocsf(view)),
             };
             let line = line.map_err(|error| Failure::ours(&error))?;
-            writeln!(out, "{line}").map_err(|error| Failure::ours(&error))?;
+            if let Err(error) = writeln!(out, "{line}") {
+                return written(Err(error));
+            }
         }
         match page.last() {
             Some(last) => query.after = Some(last.id),
             None => break,
         }
     }
-    out.flush().map_err(|error| Failure::ours(&error))?;
-    Ok(ExitStatus::Ok)
+    written(out.flush())
 }
 
 fn redact(dir: PathBuf, ids: &[u64], reason: &str) -> Result<ExitStatus, Failure> {

@@ -236,7 +236,12 @@ fn fail(error: &TemplateError) -> Failure {
 }
 
 pub(crate) fn print(text: &str) -> Result<ExitStatus, Failure> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    written(std::io::stdout().write_all(text.as_bytes()))
+}
+
+/// A reader that has closed the pipe has seen what it wanted.
+pub(crate) fn written(done: std::io::Result<()>) -> Result<ExitStatus, Failure> {
+    match done {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::ours(&error)),
         _ => Ok(ExitStatus::Ok),
     }
