@@ -487,4 +487,8 @@ fn approvals_are_listed_and_answered_from_the_command_line() {
     let ran = run.join().unwrap().unwrap();
     assert_eq!(ran.code, Some(3), "{ran:?}");
     assert!(ran.stderr.contains(&format!("waiting for approval: {id}")), "{ran:?}");
+    assert!(
+        ran.stderr.contains("with another key that has the scope approve"),
+        "{ran:?}"
+    );
 }

@@ -69,7 +69,7 @@ fn held(dry_run: &DryRun) -> String {
     let mut text = report(dry_run, &[]);
     if let Some(id) = dry_run.approval_id.as_deref().map(visible) {
         text.push_str(&format!(
-            "held: {id}; to get the files, run `atoll approvals approve {id}` with a key of scope approve, then `atoll approvals fetch {id}`\n"
+            "held: {id}; to get the files, run `atoll approvals approve {id}` with another key that has the scope approve, then `atoll approvals fetch {id}`\n"
         ));
     }
     text
@@ -173,7 +173,7 @@ impl Run<'_> {
                 let data: Value = event.read()?;
                 let id = visible(data["approval_id"].as_str().unwrap_or_default());
                 note(&format!(
-                    "waiting for approval: {id}; to approve, run `atoll approvals approve {id}` with a key of scope approve\n"
+                    "waiting for approval: {id}; to approve, run `atoll approvals approve {id}` with another key that has the scope approve\n"
                 ));
             }
             "stdout" if !self.json => self.printer.pass(Stream::Stdout, &bytes(&event.read()?)),
