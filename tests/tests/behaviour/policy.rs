@@ -6,7 +6,7 @@ use atoll_core::{Execution, ExecutionId, Language, Outcome, Verdict};
 use atoll_engine::code_policy::review;
 use atoll_engine::policy::{Policy, load};
 use atoll_engine::{Choice, Control, Output, Request, SandboxSpec, Secrets, Walls, Warmth};
-use atoll_tests::terminal::typed;
+use atoll_tests::terminal::{Typed, typed};
 use atoll_tests::{atoll, engine, execute, python, run, run_command, run_json, sandbox, stop};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,10 +71,9 @@ fn denied_code_starts_nothing_and_says_why() -> Result<()> {
 fn without_a_terminal_a_question_is_answered_with_no() -> Result<()> {
     let (code, asked) = nowhere(&["--policy", "guarded", "-c", "import os; os.kill(1, 0)"])?;
     assert_eq!((code, asked.outcome), (Some(3), Outcome::ApprovalDenied));
-    assert_eq!(
-        asked.hint.context("no hint")?.rule,
-        "policy guarded: process.control = ask"
-    );
+    let hint = asked.hint.context("no hint")?;
+    assert_eq!(hint.rule, "policy guarded: process.control = ask");
+    assert!(hint.instead.ends_with("; run it on a terminal to be asked"), "{hint:?}");
     let passes = run_json(&[
         "--template",
         "python-min",
@@ -96,12 +95,11 @@ fn without_a_terminal_a_question_is_answered_with_no() -> Result<()> {
     Ok(())
 }
 
-fn on_a_terminal(types: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
+fn on_a_terminal(types: &str, args: &[&str]) -> Result<Typed> {
     let dir = tempfile::tempdir()?;
     let mut command = atoll();
     command.args(args).current_dir(&dir);
-    let typed = typed(command, types)?;
-    Ok((typed.code, typed.stdout))
+    typed(command, types)
 }
 
 #[test]
@@ -115,9 +113,13 @@ fn on_a_terminal_somebody_is_asked() -> Result<()> {
         "-c",
         "import os; os.nice(0); print('ran')",
     ];
-    assert_eq!(on_a_terminal("y\n", &args)?, (Some(0), "ran\n".to_owned()));
-    assert_eq!(on_a_terminal("n\n", &args)?, (Some(3), String::new()));
-    assert_eq!(on_a_terminal("\n", &args)?, (Some(3), String::new()));
+    let agreed = on_a_terminal("y\n", &args)?;
+    assert_eq!((agreed.code, agreed.stdout.as_str()), (Some(0), "ran\n"));
+    for types in ["n\n", "\n"] {
+        let declined = on_a_terminal(types, &args)?;
+        assert_eq!((declined.code, declined.stdout.as_str()), (Some(3), ""));
+        assert!(declined.shown.contains("not run: you answered no"), "{declined:?}");
+    }
     Ok(())
 }
 

@@ -153,12 +153,29 @@ impl Walled {
 
 impl Refusal {
     /// Somebody was asked and has said no.
-    pub fn denied(mut self, reason: Option<String>) -> Self {
+    fn denied(mut self, reason: Option<String>) -> Self {
         let instead = match reason {
             Some(reason) => format!("an approver denied the request: {reason}"),
             None => "an approver denied the request without giving a reason".to_owned(),
         };
         self.say("ApprovalDenied", Outcome::ApprovalDenied, instead);
+        self
+    }
+
+    /// The user was asked on the terminal and has said no.
+    #[must_use]
+    pub fn declined(mut self) -> Self {
+        let instead = "not run: you answered no".to_owned();
+        self.say("ApprovalDenied", Outcome::ApprovalDenied, instead);
+        self
+    }
+
+    /// The user could not be asked: the command has no terminal.
+    #[must_use]
+    pub fn without_terminal(mut self) -> Self {
+        if let Some(hint) = &mut self.hint {
+            hint.instead.push_str("; run it on a terminal to be asked");
+        }
         self
     }
 

@@ -27,8 +27,9 @@ pub(super) fn pass(request: &Request) -> Result<Passed, Box<Execution>> {
     let refusal = match &judged.decision {
         Decision::Run => return Ok(passed(false, judged.findings)),
         Decision::Ask(_) if is_answered_with_yes(&judged, request.json) => return Ok(passed(true, judged.findings)),
-        Decision::Ask(refusal) if can_be_asked() => refusal.clone().denied(None),
-        Decision::Ask(refusal) | Decision::Refuse(refusal) => refusal.clone(),
+        Decision::Ask(refusal) if can_be_asked() => refusal.clone().declined(),
+        Decision::Ask(refusal) => refusal.clone().without_terminal(),
+        Decision::Refuse(refusal) => refusal.clone(),
     };
     let id = ExecutionId::from_random(super::random());
     let found = (judged.findings, judged.policy);
