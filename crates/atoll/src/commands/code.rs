@@ -26,15 +26,11 @@ pub(super) fn language(asked: Option<&str>, file: Option<&Path>) -> Result<Langu
 }
 
 /// From the argument, the file, or standard input.
-pub(super) fn read(code: Option<&str>, file: Option<&Path>) -> Result<String, Failure> {
-    let bytes = match (code, file) {
+pub(super) fn read(argument: Option<&str>, file: Option<&Path>) -> Result<String, Failure> {
+    let bytes = match (argument, file) {
         (Some(code), _) => code.as_bytes().to_vec(),
         (None, Some(file)) if file.as_os_str() != "-" => read_file(file)?,
-        (None, None) if std::io::stdin().is_terminal() => {
-            return Err(Failure::usage(
-                "no code given: pass a file, use `-c CODE`, or pipe code to standard input",
-            ));
-        }
+        (None, None) if std::io::stdin().is_terminal() => return Err(no_code()),
         (None, _) => read_all(&mut std::io::stdin().lock(), "standard input")?,
     };
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec).unwrap_or(bytes);
@@ -44,10 +40,15 @@ pub(super) fn read(code: Option<&str>, file: Option<&Path>) -> Result<String, Fa
             error.utf8_error().valid_up_to()
         ))
     })?;
-    if code.trim().is_empty() {
-        return Err(Failure::usage("code is empty"));
+    match (code.trim().is_empty(), file) {
+        (true, None) if argument.is_none() => Err(no_code()),
+        (true, _) => Err(Failure::usage("code is empty")),
+        (false, _) => Ok(code),
     }
-    Ok(code)
+}
+
+fn no_code() -> Failure {
+    Failure::usage("no code given: pass a file, use `-c CODE`, or pipe code to standard input")
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {

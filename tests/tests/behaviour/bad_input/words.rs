@@ -24,7 +24,10 @@ fn code_that_is_not_there_or_is_no_code() -> Result<()> {
 #[test]
 fn code_from_standard_input_is_checked_alike() -> Result<()> {
     let world = World::new()?;
-    assert_eq!(world.refused(&[], Some(b""))?, "code is empty");
+    assert_eq!(
+        world.refused(&[], Some(b""))?,
+        "no code given: pass a file, use `-c CODE`, or pipe code to standard input"
+    );
     assert_eq!(
         world.refused(&[OsStr::new("-")], Some(b"print('\xff')"))?,
         "code is not valid UTF-8: invalid byte at offset 7"
