@@ -6,9 +6,13 @@ use atoll_core::Tier;
 use atoll_engine::template::Progress;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Seconds after which a client that waits for a build may ask again.
 const COME_BACK: u64 = 10;
+/// How long requests receive the error of a failed build. A client that retries must not keep the server building.
+const FAILURE_KEPT: Duration = Duration::from_secs(300);
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -84,25 +88,28 @@ impl Progress for LoggedBuild {
 #[derive(Debug, PartialEq, Eq)]
 enum Build {
     Runs,
-    /// The next request receives the error, and the one after that begins anew.
-    Failed(ApiError),
+    /// Requests receive the error for a while; the first one after that begins anew.
+    Failed(ApiError, Instant),
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Builds(Arc<Mutex<HashMap<BuildTarget, Build>>>);
 
 impl Builds {
-    /// Returns the error for a request that needs `target`, and starts its build unless it is running.
+    /// Returns the error for a request that needs `target`, and starts its build unless it is running or has just failed.
     pub(crate) fn begin(
         &self,
         target: BuildTarget,
         build: impl Future<Output = Result<(), ApiError>> + Send + 'static,
     ) -> ApiError {
         let mut builds = self.lock();
-        match builds.remove(&target) {
-            Some(Build::Failed(error)) => return error,
+        match builds.get(&target) {
+            Some(Build::Failed(error, at)) if at.elapsed() < FAILURE_KEPT => {
+                let left = FAILURE_KEPT.saturating_sub(at.elapsed());
+                return error.clone().retry(left.as_secs());
+            }
             Some(Build::Runs) => {}
-            None => {
+            Some(Build::Failed(..)) | None => {
                 let (all, target) = (self.clone(), target.clone());
                 tokio::spawn(async move { all.ended(target, build.await) });
             }
@@ -116,7 +123,7 @@ impl Builds {
         let mut builds = self.lock();
         match built {
             Ok(()) => drop(builds.remove(&target)),
-            Err(error) => drop(builds.insert(target, Build::Failed(error))),
+            Err(error) => drop(builds.insert(target, Build::Failed(error, Instant::now()))),
         }
     }
 
@@ -130,8 +137,8 @@ mod tests {
     use super::*;
     use tokio::sync::oneshot;
 
-    #[tokio::test]
-    async fn a_build_runs_once_and_its_failure_is_reported_once() {
+    #[tokio::test(start_paused = true)]
+    async fn a_build_runs_once_and_begins_anew_a_while_after_its_failure() {
         let builds = Builds::default();
         let target = || BuildTarget::Template("t".to_owned());
         let (end, ended) = oneshot::channel();
@@ -147,7 +154,12 @@ mod tests {
         while builds.lock().get(&target()) == Some(&Build::Runs) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(builds.begin(target(), never()), no_wall);
+        for _ in 0..2 {
+            let kept = builds.begin(target(), never());
+            assert_eq!((kept.code(), kept.message()), (no_wall.code(), no_wall.message()));
+            assert_eq!(kept.retry_after(), Some(FAILURE_KEPT.as_secs()));
+        }
+        tokio::time::advance(FAILURE_KEPT).await;
         assert_eq!(builds.begin(target(), async { Ok(()) }).code(), ErrorCode::NotReady);
         while builds.lock().contains_key(&target()) {
             tokio::task::yield_now().await;

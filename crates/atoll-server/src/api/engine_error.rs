@@ -129,7 +129,11 @@ impl From<NodeError> for ApiError {
             }
             NodeError::Template(error) => {
                 tracing::error!(error = %crate::chain(&error), "template could not be prepared");
-                Self::new(ErrorCode::Internal, "the template could not be prepared")
+                Self::new(
+                    ErrorCode::Internal,
+                    format!("the template could not be prepared: {error}"),
+                )
+                .hint("see the server log for the cause, or run `atoll template build` on the server")
             }
         }
     }
@@ -180,5 +184,23 @@ fn code(why: Refusal) -> ErrorCode {
         Refusal::Denied => ErrorCode::Forbidden,
         Refusal::NotListening => ErrorCode::Conflict,
         Refusal::Failed => ErrorCode::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_cannot_be_built_says_where_the_cause_is() {
+        let name = "x".to_owned();
+        let error = ApiError::from(NodeError::Template(TemplateError::Vanished { name }));
+        assert!(error.message().starts_with("the template could not be prepared: "));
+        assert!(error.message().contains("template `x`"), "{error:?}");
+        let hint = error.hint_text().unwrap();
+        assert!(
+            hint.contains("server log") && hint.contains("atoll template build"),
+            "{hint}"
+        );
     }
 }
