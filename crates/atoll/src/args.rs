@@ -1,5 +1,6 @@
 //! The command line as typed. Meaning and checks live in the commands.
 
+use atoll_server::Settings;
 use atoll_server::config::{SETTINGS, Setting};
 use clap::{Arg, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
@@ -246,12 +247,16 @@ impl Args for SettingFlags {
         let command = command.next_help_heading(
             "Settings (also available as ATOLL_* environment variables and configuration file keys)",
         );
+        let defaults = Settings::default();
         command.args(SETTINGS.iter().map(|setting| {
-            let arg = Arg::new(setting.name).long(setting.flag()).help(setting.about);
+            let arg = Arg::new(setting.name)
+                .long(setting.flag())
+                .help(setting.help(&defaults))
+                .value_name(setting.value_name());
             match setting.is_switch() {
                 // A bare `--insecure-no-auth` is enough.
                 true => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
-                false => arg.value_name("VALUE").allow_hyphen_values(true),
+                false => arg.allow_hyphen_values(true),
             }
         }))
     }

@@ -4,6 +4,7 @@ use super::Settings;
 use crate::auth::check_tenant;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// One setting. The flag is `--pool-min`, the variable `ATOLL_POOL_MIN`, the key in the file `min` below `[pool]`.
@@ -44,6 +45,24 @@ impl Setting {
         self.kind == Kind::Flag
     }
 
+    /// What stands for the value in a help text.
+    pub fn value_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Flag => "true|false",
+            Kind::List => "VALUE[,VALUE]",
+            Kind::Map => "NAME=VALUE[,NAME=VALUE]",
+            Kind::Number | Kind::Text | Kind::Optional => "VALUE",
+        }
+    }
+
+    /// Its meaning with its default, unless it is off by default: then the meaning says what that does.
+    pub fn help(&self, defaults: &Settings) -> String {
+        match self.value(defaults).as_str() {
+            "" | "none" => self.about.to_owned(),
+            default => format!("{} [default: {default}]", self.about),
+        }
+    }
+
     pub fn value(&self, settings: &Settings) -> String {
         (self.get)(settings)
     }
@@ -51,6 +70,12 @@ impl Setting {
 
 fn put<T: FromStr<Err: Display>>(place: &mut T, text: &str) -> Result<(), String> {
     *place = text.parse().map_err(|error: T::Err| error.to_string())?;
+    Ok(())
+}
+
+fn put_address(place: &mut SocketAddr, text: &str) -> Result<(), String> {
+    let example = || format!("`{text}`: expected ADDRESS:PORT such as 127.0.0.1:7070");
+    *place = text.parse().map_err(|_| example())?;
     Ok(())
 }
 
@@ -180,8 +205,8 @@ fn put_url(place: &mut Option<String>, text: &str) -> Result<(), String> {
 }
 
 settings! {
-    "listen", Text, "Listen address of the API; port 0 selects a free port", |s| s.listen, put, show;
-    "admin_listen", Text, "Listen address for metrics, health and readiness; for operators only", |s| s.admin_listen, put, show;
+    "listen", Text, "Listen address of the API; port 0 selects a free port", |s| s.listen, put_address, show;
+    "admin_listen", Text, "Listen address for metrics, health and readiness; for operators only", |s| s.admin_listen, put_address, show;
     "domain", Optional, "Domain suffix for sandbox hostnames, with the port that clients connect to [none: sbx.localhost with the API port]", |s| s.domain, put_optional, show_option;
     "allowed_hosts", List, "Host names to accept in the Host header, in addition to loopback names, the listen address and names under the domain", |s| s.allowed_hosts, put_list, show_list;
     "cors_origins", List, "Web origins allowed to call the API from a browser", |s| s.cors_origins, put_list, show_list;

@@ -87,7 +87,10 @@ fn values_have_types_and_ranges() {
     assert!(refusal("max_connections = 0").contains("allowed 1 to 1000000"));
     assert!(refusal("max_connections = \"many\"").contains("invalid value `many`"));
     assert!(refusal("max_connections = [\"1\"]").contains("not a list"));
-    assert!(refusal("listen = \"nowhere\"").contains("`listen`"));
+    let address = refusal("listen = \"nowhere\"");
+    assert!(
+        address.contains("`listen`") && address.contains("`nowhere`: expected ADDRESS:PORT such as 127.0.0.1:7070")
+    );
     assert!(refusal("profile = \"huge\"").contains("one of: small, data"));
     assert!(refusal("allowed_hosts = \"a\"").contains("a list of strings"));
     assert!(refusal("cors_origins = [\"*\"]").contains("invalid origin"));
@@ -95,6 +98,18 @@ fn values_have_types_and_ranges() {
     assert!(refusal("domain = 2026-01-01").contains("a date"));
     assert!(refusal("[otlp]\nendpoint = \"collector\"").contains("expected an http:// or https:// URL"));
     assert!(refusal("listen = ").contains("is not valid TOML"));
+}
+
+#[test]
+fn a_help_text_has_the_default_unless_it_is_off() {
+    let help = |name: &str| {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name).unwrap();
+        setting.help(&Settings::default())
+    };
+    assert!(help("listen").ends_with(" [default: 127.0.0.1:7070]"));
+    assert!(help("audit.sync").contains(" [default: "));
+    assert!(help("cors_origins").ends_with("from a browser"));
+    assert!(help("audit.keep").ends_with("[none: never]"));
 }
 
 #[test]
