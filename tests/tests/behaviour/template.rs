@@ -230,7 +230,7 @@ fn an_unknown_template_is_refused_with_those_that_are_known() -> Result<()> {
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{verb:?}: {ran:?}");
         assert_eq!(
             ran.stderr,
-            "error: cannot use this template: unknown template `nope`; known templates: python-data, python-min\n"
+            "error: unknown template `nope`; known templates: python-data, python-min\n"
         );
     }
     Ok(())

@@ -12,11 +12,8 @@ use super::workspace::WorkspaceError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    #[error("cannot use this template")]
-    Recipe {
-        #[source]
-        source: RecipeError,
-    },
+    #[error(transparent)]
+    Recipe { source: RecipeError },
     #[error("cannot find a Python interpreter for template `{name}`")]
     Search {
         name: String,
@@ -156,9 +153,6 @@ mod tests {
             known: "a, b".into(),
         };
         let text = atoll_jail::chain(&TemplateError::Recipe { source });
-        assert_eq!(
-            text,
-            "cannot use this template: unknown template `y`; known templates: a, b"
-        );
+        assert_eq!(text, "unknown template `y`; known templates: a, b");
     }
 }
