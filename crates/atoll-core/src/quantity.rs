@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+const HOUR_MS: u64 = 3_600_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
@@ -27,6 +29,7 @@ pub enum QuantityError {
 /// Sizes in words: `512 MiB`, `1.5 GiB`, `10 bytes`.
 pub fn show_bytes(bytes: u64) -> String {
     match bytes {
+        b if b >= TIB && b.is_multiple_of(TIB) => format!("{} TiB", b / TIB),
         b if b >= GIB && b.is_multiple_of(GIB) => format!("{} GiB", b / GIB),
         b if b >= MIB && b.is_multiple_of(MIB) => format!("{} MiB", b / MIB),
         b if b >= KIB && b.is_multiple_of(KIB) => format!("{} KiB", b / KIB),
@@ -34,9 +37,11 @@ pub fn show_bytes(bytes: u64) -> String {
     }
 }
 
-/// Times in words: `30 s`, `1.5 s`, `250 ms`.
+/// Times in words: `24 h`, `30 s`, `250 ms`.
 pub fn show_millis(ms: u64) -> String {
-    if ms.is_multiple_of(1000) {
+    if ms >= HOUR_MS && ms.is_multiple_of(HOUR_MS) {
+        format!("{} h", ms / HOUR_MS)
+    } else if ms.is_multiple_of(1000) {
         format!("{} s", ms / 1000)
     } else {
         format!("{ms} ms")
@@ -68,7 +73,7 @@ pub(crate) fn read_bytes(text: &str) -> Option<u64> {
         "k" | "kib" => KIB,
         "m" | "mib" => MIB,
         "g" | "gib" => GIB,
-        "t" | "tib" => 1 << 40,
+        "t" | "tib" => TIB,
         "kb" => 1_000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
@@ -83,7 +88,7 @@ pub(crate) fn read_millis(text: &str) -> Option<u64> {
         "ms" => 1,
         "" | "s" => 1_000,
         "m" | "min" => 60_000,
-        "h" => 3_600_000,
+        "h" => HOUR_MS,
         _ => return None,
     };
     thousandths.checked_mul(unit_ms).map(|value| value / 1000)
@@ -260,7 +265,12 @@ mod tests {
         let refused = "1MiB".parse::<MemoryBytes>().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "memory is out of range: requested 1 MiB, allowed 64 MiB to 1024 GiB"
+            "memory is out of range: requested 1 MiB, allowed 64 MiB to 1 TiB"
+        );
+        let refused = "99h".parse::<WallMillis>().unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "timeout is out of range: requested 99 h, allowed 100 ms to 24 h"
         );
         assert!("0s".parse::<WallMillis>().is_err());
         assert!("1000000GiB".parse::<MemoryBytes>().is_err());
