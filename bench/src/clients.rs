@@ -7,7 +7,6 @@ use crate::scenarios::GROUPBY;
 use crate::series::{Row, Series};
 use crate::{baseline, bundle};
 use anyhow::{Result, anyhow};
-use atoll_engine::template::Template;
 use atoll_tests::load::{self, Load, PANDAS, Until};
 
 /// How many at once, and the name of the row.
