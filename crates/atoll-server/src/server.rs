@@ -100,6 +100,7 @@ impl Server {
                 "approval requests left pending by the previous server were cancelled"
             );
         }
+        store.lose_pending_answers().await?;
         let (listener, address) = listen("listen", settings.listen)?;
         let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen)?;
         let log = audit::open(&settings.audit, home)?;
@@ -371,6 +372,9 @@ async fn prune(store: Store) {
         }
         if let Err(error) = store.prune_approvals(Timestamp::now()).await {
             tracing::warn!(error = %crate::chain(&error), "records of approvals could not be deleted");
+        }
+        if let Err(error) = store.prune_answers(Timestamp::now()).await {
+            tracing::warn!(error = %crate::chain(&error), "old answers to requests with an Idempotency-Key could not be deleted");
         }
     }
 }

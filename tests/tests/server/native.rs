@@ -8,6 +8,7 @@ mod events;
 mod files;
 mod floors;
 mod guard;
+mod idempotency;
 mod isolation;
 mod life;
 mod lists;

@@ -50,6 +50,9 @@ codes! {
     Exists = "already_exists", CONFLICT, "The resource already exists";
     Conflict = "conflict", CONFLICT, "The current state of the resource does not allow this operation";
     NotInTier = "not_in_tier", CONFLICT, "The tier of this sandbox does not support the operation; the message names a tier that does";
+    IdempotencyInProgress = "idempotency_in_progress", CONFLICT, "The first request with this Idempotency-Key is still running";
+    IdempotencyNoAnswer = "idempotency_no_answer", CONFLICT, "A request with this Idempotency-Key was made, and its answer is not stored";
+    IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The Idempotency-Key was used for another request";
     Ended = "ended", GONE, "The sandbox has ended";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body exceeds the size limit";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body did not arrive before the deadline";

@@ -12,6 +12,7 @@ mod error;
 mod exhausted;
 mod extract;
 mod gentle;
+mod idempotency;
 mod lent;
 mod meter;
 pub mod native;

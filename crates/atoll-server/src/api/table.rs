@@ -4,6 +4,7 @@
 
 use super::budget::Hold;
 use super::extract::read_whole;
+use super::idempotency::{Once, answer_once};
 use super::{ApiError, AppState};
 use crate::auth::{Caller, Presented, presented};
 use crate::http::{Place, RequestNotes, catch_panics, until_revoked};
@@ -72,6 +73,8 @@ pub struct Route {
     pub dialect: Dialect,
     /// Its body is read before the handler is called.
     whole_body: bool,
+    /// An `Idempotency-Key` has a meaning.
+    idempotency: bool,
     handler: MethodRouter<AppState>,
 }
 
@@ -100,6 +103,7 @@ impl Route {
             access,
             dialect,
             whole_body: false,
+            idempotency: false,
             handler,
         }
     }
@@ -108,6 +112,13 @@ impl Route {
     #[must_use]
     pub(crate) fn with_whole_body(mut self) -> Self {
         self.whole_body = true;
+        self
+    }
+
+    /// A request with an `Idempotency-Key` is done once, and its repeats get the same answer.
+    #[must_use]
+    pub(crate) fn with_idempotency(mut self) -> Self {
+        self.idempotency = true;
         self
     }
 }
@@ -123,6 +134,13 @@ pub(crate) fn build(routes: Vec<Route>, state: &AppState) -> Router<AppState> {
                 .handler
                 .route_layer(middleware::from_fn_with_state(state.clone(), read_whole)),
             false => route.handler,
+        };
+        let once = Once::new(state, route.path, dialect);
+        let handler = match route.idempotency {
+            true => handler
+                .route_layer(catch_panics())
+                .route_layer(middleware::from_fn_with_state(once, answer_once)),
+            false => handler,
         };
         router.route(
             route.path,

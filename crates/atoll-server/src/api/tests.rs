@@ -2,6 +2,7 @@
 
 mod budget;
 mod description;
+mod idempotency;
 mod keys;
 mod pages;
 

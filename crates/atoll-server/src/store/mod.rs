@@ -1,10 +1,11 @@
-//! What outlives the server: keys, records of sandboxes, approvals, usage. One SQLite file in the data directory.
+//! What outlives the server: keys, records of sandboxes, approvals, answers to give again, usage. One SQLite file in the data directory.
 //!
 //! A write is answered after it was committed (WAL): what was acknowledged survives SIGKILL. Usage is not waited for: it is
 //! counted in memory at once and written down a moment later, with the next commit. Writes of keys are flushed to
 //! the disk as well, so they survive loss of power; sandboxes do not, and their records need not: a flush for each would be
 //! most of the time that making one takes. `atoll keys` opens the same file while a server runs.
 
+mod answers;
 mod approvals;
 mod error;
 mod keys;
@@ -13,6 +14,7 @@ mod sandboxes;
 mod schema;
 mod usage;
 
+pub(crate) use answers::{KeptAnswer, Known, MOST_KEYS, RequestName};
 pub use approvals::{ApprovalAnswer, ApprovalFacts, ApprovalInput, ApprovalPage, ApprovalRecord};
 pub use error::StoreError;
 pub use keys::{KeyRecord, NewKey};

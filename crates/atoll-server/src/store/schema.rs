@@ -4,7 +4,7 @@ use super::StoreError;
 use rusqlite::Connection;
 
 /// Step `n` leads from version `n` to `n + 1`.
-const STEPS: &[&str] = &[STEP_0, STEP_1];
+const STEPS: &[&str] = &[STEP_0, STEP_1, STEP_2];
 
 const STEP_0: &str = "
 CREATE TABLE keys (
@@ -80,6 +80,46 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_by_tenant ON approvals (tenant, created DESC, id DESC);
 CREATE INDEX approvals_by_code ON approvals (tenant, code_sha256) WHERE scope = 'digest';
 CREATE INDEX approvals_by_status ON approvals (status) WHERE status = 'pending';
+";
+
+const STEP_2: &str = "
+CREATE TABLE answers (
+    tenant TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    route TEXT NOT NULL,
+    name TEXT NOT NULL,
+    digest BLOB NOT NULL CHECK (length(digest) = 32),
+    created INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('pending', 'kept', 'lost')),
+    status INTEGER,
+    headers TEXT,
+    body BLOB,
+    PRIMARY KEY (tenant, key_id, route, name),
+    CHECK ((state = 'kept') = (status IS NOT NULL AND headers IS NOT NULL AND body IS NOT NULL))
+) STRICT;
+CREATE INDEX answers_by_age ON answers (created);
+CREATE INDEX answers_kept ON answers (tenant, created) WHERE state = 'kept';
+CREATE INDEX answers_pending ON answers (state) WHERE state = 'pending';
+
+-- What the answers of a tenant are together, so that nobody has to count them.
+CREATE TABLE answer_totals (
+    tenant TEXT PRIMARY KEY NOT NULL,
+    requests INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER answer_inserted AFTER INSERT ON answers BEGIN
+    INSERT OR IGNORE INTO answer_totals VALUES (new.tenant, 0, 0);
+    UPDATE answer_totals SET requests = requests + 1, bytes = bytes + coalesce(length(new.body), 0)
+    WHERE tenant = new.tenant;
+END;
+CREATE TRIGGER answer_changed AFTER UPDATE OF body ON answers BEGIN
+    UPDATE answer_totals SET bytes = bytes + coalesce(length(new.body), 0) - coalesce(length(old.body), 0)
+    WHERE tenant = new.tenant;
+END;
+CREATE TRIGGER answer_deleted AFTER DELETE ON answers BEGIN
+    UPDATE answer_totals SET requests = requests - 1, bytes = bytes - coalesce(length(old.body), 0)
+    WHERE tenant = old.tenant;
+END;
 ";
 
 /// Brings the tables to this version's form. Two processes that start together do it once.

@@ -194,6 +194,9 @@ fn exit_status(code: &str) -> ExitStatus {
         | ErrorCode::Forbidden
         | ErrorCode::Exists
         | ErrorCode::Conflict
+        | ErrorCode::IdempotencyInProgress
+        | ErrorCode::IdempotencyNoAnswer
+        | ErrorCode::IdempotencyMismatch
         | ErrorCode::BodyTooLarge
         | ErrorCode::UnsupportedMediaType
         | ErrorCode::NotInTier

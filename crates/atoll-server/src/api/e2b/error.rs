@@ -71,7 +71,10 @@ fn finish(mut response: Response, error: &ApiError) -> Response {
 
 pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
     match code {
-        ErrorCode::InvalidRequest | ErrorCode::MalformedJson | ErrorCode::UnsupportedMediaType => "invalid_argument",
+        ErrorCode::InvalidRequest
+        | ErrorCode::MalformedJson
+        | ErrorCode::UnsupportedMediaType
+        | ErrorCode::IdempotencyMismatch => "invalid_argument",
         ErrorCode::Unauthenticated => "unauthenticated",
         ErrorCode::ScopeMissing
         | ErrorCode::OriginNotAllowed
@@ -85,7 +88,9 @@ pub(crate) fn rpc_code(code: ErrorCode) -> &'static str {
             "unimplemented"
         }
         ErrorCode::Exists => "already_exists",
-        ErrorCode::Conflict => "failed_precondition",
+        ErrorCode::Conflict | ErrorCode::IdempotencyInProgress | ErrorCode::IdempotencyNoAnswer => {
+            "failed_precondition"
+        }
         ErrorCode::BodyTooLarge
         | ErrorCode::RateLimited
         | ErrorCode::QuotaExceeded

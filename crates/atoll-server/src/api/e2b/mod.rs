@@ -42,6 +42,7 @@ use axum::routing::MethodRouter;
 use counts::Counts;
 pub(crate) use ports::dispatch as dispatch_ports;
 use reach::Reaches;
+pub(crate) use route::name_in;
 use std::sync::Arc;
 use std::time::Duration;
 use tokens::Tokens;
@@ -121,8 +122,8 @@ fn control_routes() -> Vec<Route> {
     let (get, post, put, delete) = (&Method::GET, &Method::POST, &Method::PUT, &Method::DELETE);
     use axum::routing as on;
     vec![
-        route(post, "/v2/sandboxes", run, on::post(create::create_v2)),
-        route(post, "/sandboxes", run, on::post(create::create_v1)),
+        route(post, "/v2/sandboxes", run, on::post(create::create_v2)).with_idempotency(),
+        route(post, "/sandboxes", run, on::post(create::create_v1)).with_idempotency(),
         route(get, "/v2/sandboxes", read, on::get(control::list)),
         route(get, "/sandboxes", read, on::get(control::list)),
         route(get, "/sandboxes/{id}", read, on::get(control::info)),
@@ -197,7 +198,7 @@ fn interpreter_routes() -> Vec<Route> {
     let either = Access::Token(route::by_either);
     let route = |method: Method, path, handler| Route::of(method, path, either, Dialect::E2bInterpreter, handler);
     vec![
-        route(Method::POST, "/execute", on::post(interpreter::execute)),
+        route(Method::POST, "/execute", on::post(interpreter::execute)).with_idempotency(),
         route(Method::POST, "/contexts", on::post(interpreter::create_context)),
         route(Method::GET, "/contexts", on::get(interpreter::list_contexts)),
         route(

@@ -99,10 +99,15 @@ pub(super) fn unauthorized() -> ApiError {
 
 /// The running sandbox that the headers name.
 pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
-    let by_header = header_id(headers)?.map(str::to_owned);
-    let name = by_header.or_else(|| of_host(headers).map(|(_, id)| id));
+    let name = name_in(headers)?;
     let name = name.ok_or_else(|| invalid("neither the E2b-Sandbox-Id header nor the host names a sandbox"))?;
     running(e2b, &name).ok_or_else(lost)
+}
+
+/// The sandbox that the header or the host names, as the client writes it.
+pub(crate) fn name_in(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let by_header = header_id(headers)?.map(str::to_owned);
+    Ok(by_header.or_else(|| of_host(headers).map(|(_, id)| id)))
 }
 
 /// The value of the header. Of two, a proxy in front of this server could check the other one.

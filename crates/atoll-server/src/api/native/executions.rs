@@ -21,11 +21,15 @@ use axum::response::Response;
 /// Run code in a context, which keeps its state between executions
 ///
 /// Executions in one context run one after another; different contexts run in parallel. With `Accept: text/event-stream`
-/// the response is a stream of events, as for `/v1/run`. If the client disconnects, the code is interrupted and the sandbox
-/// keeps running.
+/// the response is a stream of events, as for `/v1/run`. If the client disconnects, the code is interrupted, unless the
+/// request has an `Idempotency-Key`, and the sandbox keeps running.
 #[utoipa::path(
     post, path = "/v1/sandboxes/{id}/run", tag = "sandboxes", security(("key" = [])),
-    params(("id" = String, Path, description = "Sandbox ID")), request_body = ExecuteRequest,
+    params(
+        ("id" = String, Path, description = "Sandbox ID"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats of the request with the same key get the same answer for 24 hours")
+    ),
+    request_body = ExecuteRequest,
     responses(
         (status = 200, content((ExecutionAnswer = "application/json"), (String = "text/event-stream"))), Refusals,
     )

@@ -98,12 +98,12 @@ fn sandbox_routes() -> Vec<Route> {
     let (run, read) = (Scope::Run, Scope::Read);
     let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
     vec![
-        keyed(post, "/v1/run", run, on::post(run::run)),
+        keyed(post, "/v1/run", run, on::post(run::run)).with_idempotency(),
         keyed(get, "/v1/templates", read, on::get(templates::list)),
         keyed(get, "/v1/templates/{name}", read, on::get(templates::show)),
         keyed(get, "/v1/policies", read, on::get(policies::list)),
         keyed(get, "/v1/policies/{name}", read, on::get(policies::show)),
-        keyed(post, "/v1/sandboxes", run, on::post(sandboxes::create)),
+        keyed(post, "/v1/sandboxes", run, on::post(sandboxes::create)).with_idempotency(),
         keyed(get, "/v1/sandboxes", read, on::get(sandboxes::list)),
         keyed(get, "/v1/sandboxes/{id}", read, on::get(sandboxes::show)),
         keyed(delete, "/v1/sandboxes/{id}", run, on::delete(sandboxes::end)),
@@ -124,7 +124,7 @@ fn inside_routes() -> Vec<Route> {
     let (get, post, put, delete) = (&Method::GET, &Method::POST, &Method::PUT, &Method::DELETE);
     let execution = |path, handler| keyed(post, path, run, handler);
     vec![
-        execution("/v1/sandboxes/{id}/run", on::post(executions::run)),
+        execution("/v1/sandboxes/{id}/run", on::post(executions::run)).with_idempotency(),
         execution(
             "/v1/sandboxes/{id}/executions/{execution}/interrupt",
             on::post(executions::interrupt),

@@ -34,9 +34,14 @@ pub(crate) struct RunQuery {
 /// The response has the format of `atoll run --json`. With `Accept: text/event-stream` it is a stream of events: `started`,
 /// `held` (waiting for approval), `usage` (once a second), `stdout`, `stderr`, `result`, `updated`, `cleared`, `outcome`,
 /// `file` (chunks of output files), then `end` with the complete response, or `error`. If the client disconnects, the code
-/// is interrupted and the sandbox ends. Errors in the code are reported as an outcome, with status 200.
+/// is interrupted and the sandbox ends, unless the request has an `Idempotency-Key`. Errors in the code are reported as an
+/// outcome, with status 200.
 #[utoipa::path(
-    post, path = "/v1/run", tag = "run", security(("key" = [])), params(RunQuery),
+    post, path = "/v1/run", tag = "run", security(("key" = [])),
+    params(
+        RunQuery,
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats of the request with the same key get the same answer for 24 hours")
+    ),
     request_body(content((RunRequest = "application/json"), (super::RunForm = "multipart/form-data"))),
     responses(
         (status = 200, content((ExecutionAnswer = "application/json"), (String = "text/event-stream"))), Refusals,

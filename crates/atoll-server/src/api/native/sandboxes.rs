@@ -23,6 +23,9 @@ use utoipa::IntoParams;
 /// Create a sandbox
 #[utoipa::path(
     post, path = "/v1/sandboxes", tag = "sandboxes", security(("key" = [])),
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Repeats of the request with the same key get the same answer for 24 hours")
+    ),
     request_body(content((SandboxRequest = "application/json"), (SandboxForm = "multipart/form-data"))),
     responses((status = 201, body = SandboxAnswer), Refusals)
 )]
