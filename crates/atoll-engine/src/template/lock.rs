@@ -34,15 +34,16 @@ pub(super) fn for_version(lock: &str, version: Version) -> Result<String, LockEr
     Ok(kept)
 }
 
-/// Alternatives of comparisons that must all hold. Parentheses are not known.
+/// Alternatives of comparisons that must all hold. Parentheses are known around one alternative, where uv writes them.
 fn applies(condition: &str, version: Version) -> Result<bool, LockError> {
     if condition.is_empty() {
         return Ok(true);
     }
     let mut any = false;
     for part in condition.split(" or ") {
+        let inner = part.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
         let mut all = true;
-        for comparison in part.split(" and ") {
+        for comparison in inner.unwrap_or(part).split(" and ") {
             let compared = compare(comparison.trim(), version);
             all &= compared.ok_or_else(|| LockError {
                 condition: condition.to_owned(),
@@ -76,11 +77,7 @@ fn compare(comparison: &str, version: Version) -> Option<bool> {
 
 fn compare_version(name: &str, sign: &str, value: &str, version: Version) -> Option<bool> {
     if let Some(series) = value.strip_suffix(".*") {
-        return match sign {
-            "==" => Some(series == version.short()),
-            "!=" => Some(series != version.short()),
-            _ => None,
-        };
+        return compare_series(sign, series, version);
     }
     let patch = if name == "python_version" { 0 } else { version.patch };
     let (ours, value) = (Version { patch, ..version }, value.parse::<Version>().ok()?);
@@ -93,6 +90,16 @@ fn compare_version(name: &str, sign: &str, value: &str, version: Version) -> Opt
         "!=" => ours != value,
         _ => return None,
     })
+}
+
+/// `== '3.11.*'`: any version of a minor one.
+fn compare_series(sign: &str, series: &str, version: Version) -> Option<bool> {
+    let is_minor = series.parse::<Version>().ok()?.short() == series;
+    match sign {
+        "==" if is_minor => Some(series == version.short()),
+        "!=" if is_minor => Some(series != version.short()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn the_locks_with_many_packages_are_cut_for_each_version() {
+        let recipe = super::super::recipe::load(Path::new("/nonexistent"), "python-data").unwrap();
+        for minor in 10..15 {
+            let names = names(&recipe.lock, &format!("3.{minor}.2"));
+            let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+            assert_eq!((count("numpy"), count("contourpy")), (1, 1), "3.{minor}");
+        }
+    }
+
+    #[test]
     fn hashes_go_with_their_pin() {
         let lock = "a==1 ; python_full_version < '3.11' \\\n    --hash=sha256:aa\nb==2 \\\n    --hash=sha256:bb\n";
         assert_eq!(
@@ -139,13 +156,20 @@ mod tests {
         let lock = "a==1 ; sys_platform == 'win32' or python_version >= '3.12' and os_name == 'posix'\n";
         assert_eq!(names(lock, "3.12.4"), ["a"]);
         assert!(names(lock, "3.11.4").is_empty());
-        let series = "a==1 ; python_full_version == '3.11.*'\nb==1 ; python_full_version != '3.11.*'\n";
+        let lock = "a==1 ; (python_version < '3.11' and os_name == 'nt') or (python_version >= '3.12')\n";
+        assert_eq!((names(lock, "3.12.4").len(), names(lock, "3.10.4").len()), (1, 0));
+        let lock = "a==1 ; python_full_version == '3.11.*'\nb==1 ; python_full_version != '3.11.*'\n";
         assert_eq!(
-            (names(series, "3.11.7"), names(series, "3.12.1")),
+            (names(lock, "3.11.4"), names(lock, "3.12.4")),
             (vec!["a".into()], vec!["b".into()])
         );
         for odd in [
-            "(python_version < '3')",
+            "((python_version < '3'))",
+            "(os_name == 'nt' or python_version < '3') and os_name == 'posix'",
+            "(os_name == 'nt') and (os_name == 'posix')",
+            "python_full_version >= '3.11.*'",
+            "python_full_version == '3.*'",
+            "python_full_version == '3.11.4.*'",
             "extra == 'x'",
             "sys_platform in 'linux'",
             "python_version < 3",
