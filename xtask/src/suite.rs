@@ -16,6 +16,9 @@ use crate::steps::{Steps, check as run_child, side_by_side};
 use crate::{deny, dist, node, python, tidy};
 
 const TEMPLATES: &[&str] = &["python-min", "python-data"];
+/// Its tests run with `--full` and in these areas.
+const LARGE_TEMPLATE: &str = "python-full";
+const AREAS_OF_LARGE_TEMPLATE: [&str; 2] = ["cli", "templates"];
 
 pub(crate) fn check(project: &Project) -> Result<()> {
     let (mut steps, _lock) = begin(project)?;
@@ -55,7 +58,7 @@ pub(crate) fn test(project: &Project, request: &TestRequest) -> Result<()> {
     steps.step("cargo-nextest", || ensure_nextest(project))?;
     steps.step("build atoll", || build_atoll(project))?;
     steps.step("build the Rust tests", || rust_tests::build(project))?;
-    steps.step("templates", || build_templates(project))?;
+    steps.step("templates", || build_templates(project, request))?;
     run_suites(project, &suites, &mut steps)?;
     let mut skipped = Vec::new();
     steps.step("Rust tests", || {
@@ -175,8 +178,15 @@ fn run_node_tests(project: &Project) -> Result<()> {
     run_child(node.current_dir(kernel).arg("--test").args(tests))
 }
 
-fn build_templates(project: &Project) -> Result<()> {
-    for template in TEMPLATES {
+fn templates(request: &TestRequest) -> Vec<&'static str> {
+    let mut areas = request.areas.iter();
+    let is_tested = areas.any(|area| AREAS_OF_LARGE_TEMPLATE.contains(&area.name));
+    let large = (is_tested || request.full).then_some(LARGE_TEMPLATE);
+    TEMPLATES.iter().copied().chain(large).collect()
+}
+
+fn build_templates(project: &Project, request: &TestRequest) -> Result<()> {
+    for template in templates(request) {
         let mut build = project.command(project.atoll_binary());
         run_child(build.args(["template", "build", template]))?;
     }
@@ -190,4 +200,24 @@ fn record_success(project: &Project) -> Result<()> {
         fs::write(project.target.join("xtask.green"), format!("{commit}\n"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_large_template_is_built_for_the_runs_that_test_it() {
+        let cases: [(&[&str], bool); 5] = [
+            (&[], false),
+            (&["server"], false),
+            (&["--full"], true),
+            (&["server", "cli"], true),
+            (&["templates"], true),
+        ];
+        for (words, is_built) in cases {
+            let templates = templates(&TestRequest::parse(words).unwrap());
+            assert_eq!(templates.contains(&LARGE_TEMPLATE), is_built, "{words:?}");
+        }
+    }
 }

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::Command;
 
 /// The modules that the recipe promises.
-fn promised_imports() -> Result<Vec<String>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/python-data/template.toml");
-    let recipe = std::fs::read_to_string(path)?;
+fn promised_imports(template: &str) -> Result<Vec<String>> {
+    let templates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../templates"));
+    let recipe = std::fs::read_to_string(templates.join(template).join("template.toml"))?;
     let list = recipe
         .split("\nimports = [")
         .nth(1)
@@ -24,7 +24,7 @@ fn promised_imports() -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn every_promised_module_imports_in_one_small_sandbox() -> Result<()> {
-    let modules = promised_imports()?;
+    let modules = promised_imports("python-data")?;
     assert!(
         modules.len() >= 30 && modules.contains(&"pandas".to_owned()),
         "{modules:?}"
@@ -45,6 +45,39 @@ async fn every_promised_module_imports_in_one_small_sandbox() -> Result<()> {
         );
     }
     place.end().await
+}
+
+/// pydub warns where the host has no ffmpeg.
+#[tokio::test]
+async fn every_module_of_python_full_imports_in_one_sandbox() -> Result<()> {
+    let modules = promised_imports("python-full")?;
+    assert!(
+        modules.len() >= 60 && modules.contains(&"spacy".to_owned()),
+        "{modules:?}"
+    );
+    let mut place = Place::limited("python-full", Limits::DATA).await?;
+    for module in &modules {
+        let imported = place.python(&format!("import {module}")).await?;
+        let is_quiet = imported.stderr.is_empty() || imported.stderr.contains("Couldn't find ffmpeg");
+        assert_eq!(
+            (imported.outcome, is_quiet),
+            (Outcome::Ok, true),
+            "{module}: {:?} {}",
+            imported.error,
+            imported.stderr
+        );
+    }
+    place.end().await
+}
+
+#[test]
+fn python_full_is_at_most_three_gigabytes() -> Result<()> {
+    atoll_tests::template("python-full")?;
+    let ran = run(&["template", "show", "python-full", "--json"])?;
+    let shown: Value = serde_json::from_str(&ran.stdout)?;
+    let bytes = shown["size_bytes"].as_u64().context("size")?;
+    assert!(bytes <= 3_000_000_000, "{bytes}");
+    Ok(())
 }
 
 /// What the libraries write beside the code's own files has a place, and says nothing of it.
@@ -154,7 +187,7 @@ fn list_has_a_row_per_template() -> Result<()> {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let list: Vec<Value> = serde_json::from_str(&ran.stdout)?;
     let names: Vec<_> = list.iter().filter_map(|row| row["name"].as_str()).collect();
-    assert_eq!(names, ["python-data", "python-min"]);
+    assert_eq!(names, ["python-data", "python-full", "python-min"]);
     for row in &list {
         let mut keys: Vec<_> = row.as_object().context("row")?.keys().map(String::as_str).collect();
         keys.sort_unstable();
@@ -230,7 +263,7 @@ fn an_unknown_template_is_refused_with_those_that_are_known() -> Result<()> {
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{verb:?}: {ran:?}");
         assert_eq!(
             ran.stderr,
-            "error: unknown template `nope`; known templates: python-data, python-min\n"
+            "error: unknown template `nope`; known templates: python-data, python-full, python-min\n"
         );
     }
     Ok(())

@@ -133,11 +133,13 @@ mod tests {
 
     #[test]
     fn the_locks_with_many_packages_are_cut_for_each_version() {
-        let recipe = super::super::recipe::load(Path::new("/nonexistent"), "python-data").unwrap();
-        for minor in 10..15 {
-            let names = names(&recipe.lock, &format!("3.{minor}.2"));
-            let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
-            assert_eq!((count("numpy"), count("contourpy")), (1, 1), "3.{minor}");
+        for name in ["python-data", "python-full"] {
+            let recipe = super::super::recipe::load(Path::new("/nonexistent"), name).unwrap();
+            for minor in 10..15 {
+                let names = names(&recipe.lock, &format!("3.{minor}.2"));
+                let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+                assert_eq!((count("numpy"), count("contourpy")), (1, 1), "{name} 3.{minor}");
+            }
         }
     }
 

@@ -35,12 +35,18 @@ macro_rules! shipped_file {
     };
 }
 
-static SHIPPED: [Shipped; 2] = [
+static SHIPPED: [Shipped; 3] = [
     Shipped {
         name: "python-data",
         recipe: shipped_file!("python-data/template.toml"),
         lock: shipped_file!("python-data/requirements.lock"),
         warmup: Some(shipped_file!("python-data/warmup.py")),
+    },
+    Shipped {
+        name: "python-full",
+        recipe: shipped_file!("python-full/template.toml"),
+        lock: shipped_file!("python-full/requirements.lock"),
+        warmup: Some(shipped_file!("python-full/warmup.py")),
     },
     Shipped {
         name: "python-min",
@@ -223,7 +229,7 @@ pub(super) fn load(recipes: &Path, name: &str) -> Result<Recipe, RecipeError> {
 
 /// The shipped recipe that has the kernel's packages and no others.
 pub(super) fn of_the_kernel() -> Result<Recipe, RecipeError> {
-    let [_, kernel] = &SHIPPED;
+    let [_, _, kernel] = &SHIPPED;
     load_shipped(kernel)
 }
 
@@ -302,7 +308,7 @@ mod tests {
     #[test]
     fn the_shipped_recipes_are_right() {
         let none = Path::new("/nonexistent");
-        assert_eq!(names(none).unwrap(), ["python-data", "python-min"]);
+        assert_eq!(names(none).unwrap(), ["python-data", "python-full", "python-min"]);
         let data = load(none, resolve("code-interpreter-v1")).unwrap();
         assert_eq!(data.name, "python-data");
         assert!(data.warmup.as_ref().unwrap().contains("def warmup"));
@@ -313,6 +319,25 @@ mod tests {
         assert!((70..100).contains(&data.package_count()), "{}", data.package_count());
         assert!(load(none, "python-min").unwrap().warmup.is_none());
         assert_eq!(of_the_kernel().unwrap().name, "python-min");
+    }
+
+    #[test]
+    fn the_large_recipe_has_all_of_the_default_one_in_the_same_versions() {
+        let none = Path::new("/nonexistent");
+        let (data, full) = (load(none, DEFAULT).unwrap(), load(none, "python-full").unwrap());
+        let (few, many) = (data.pins(), full.pins());
+        assert_eq!(few.iter().find(|pin| !many.contains(pin)), None);
+        assert!(data.imports.iter().all(|module| full.imports.contains(module)));
+        assert_eq!(
+            (&data.preload, &data.warmup, &data.fonts),
+            (&full.preload, &full.warmup, &full.fonts)
+        );
+        assert!(
+            data.env.iter().all(|(key, value)| full.env.get(key) == Some(value)),
+            "{:?}",
+            full.env
+        );
+        assert!((170..250).contains(&full.package_count()), "{}", full.package_count());
     }
 
     fn version_of(recipe: &Recipe, name: &str) -> String {
@@ -329,7 +354,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         own(dir.path(), "mine");
         let text = load(dir.path(), "../mine").unwrap_err().to_string();
-        assert!(text.contains("mine, python-data, python-min"), "{text}");
+        assert!(text.contains("mine, python-data, python-full, python-min"), "{text}");
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn unknown_words_are_refused_with_those_that_are_known() -> Result<()> {
         ),
         (
             &["ok.py", "--template", "nope"],
-            &format!("{templates} `nope`; known templates: python-data, python-min"),
+            &format!("{templates} `nope`; known templates: python-data, python-full, python-min"),
         ),
         (
             &["ok.py", "--net", "example.com"],

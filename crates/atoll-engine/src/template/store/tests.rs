@@ -99,8 +99,16 @@ fn rebuilding_listing_and_removing() {
     assert_eq!(store.rebuild("tiny", &record).unwrap().digest, first);
     let list = store.list().unwrap();
     let names: Vec<(&str, bool)> = list.iter().map(|info| (info.name.as_str(), info.built)).collect();
-    assert_eq!(names, [("python-data", false), ("python-min", false), ("tiny", true)]);
-    assert!(list[2].built_at.as_ref().unwrap().ends_with('Z') && list[2].size_bytes > Some(0));
+    assert_eq!(
+        names,
+        [
+            ("python-data", false),
+            ("python-full", false),
+            ("python-min", false),
+            ("tiny", true)
+        ]
+    );
+    assert!(list[3].built_at.as_ref().unwrap().ends_with('Z') && list[3].size_bytes > Some(0));
     assert!(store.show("default").unwrap().packages.len() > 70);
     assert!(store.remove("tiny").unwrap());
     assert!(!store.remove("tiny").unwrap());

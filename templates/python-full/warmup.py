@@ -1,0 +1,1 @@
+../python-data/warmup.py
