@@ -241,6 +241,23 @@ fn show_has_the_digest_that_receipts_name_and_the_packages() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn code_finds_the_programs_of_the_host_that_show_lists() -> Result<()> {
+    let shown: Value = serde_json::from_str(&run(&["template", "show", "python-min", "--json"])?.stdout)?;
+    let programs = shown["programs"].as_array().context("programs")?;
+    let names: Vec<_> = programs.iter().filter_map(|program| program["name"].as_str()).collect();
+    assert_eq!(names, ["ffmpeg", "graphviz", "pandoc", "poppler", "tesseract"]);
+    let code = "import json, shutil\n\
+                print(json.dumps([shutil.which(name) for name in 'ffmpeg dot pandoc pdftotext tesseract'.split()]))";
+    let mut place = Place::new("python-min").await?;
+    let found: Vec<Value> = serde_json::from_str(&place.python(code).await?.stdout)?;
+    let paths: Vec<Value> = programs.iter().map(|program| program["path"].clone()).collect();
+    assert_eq!(found, paths);
+    let text = run(&["template", "show", "python-min"])?.stdout;
+    assert!(text.lines().any(|line| line.starts_with("programs ")), "{text}");
+    place.end().await
+}
+
 #[test]
 fn the_names_of_e2b_mean_the_default_template() -> Result<()> {
     let default: Value = serde_json::from_str(&run(&["template", "show", "python-data", "--json"])?.stdout)?;

@@ -3,6 +3,7 @@
 use super::compile::{self, CompileError};
 use super::digest::{self, DigestError};
 use super::fonts::{self, FontsError};
+use super::host_programs::HOST_PATH;
 use super::install::{self, For, InstallError};
 use super::manifest::{Built, Manifest, ManifestError, PythonRecord};
 use super::meter::{Meter, TOTAL};
@@ -165,7 +166,7 @@ fn modules_to_import(recipe: &Recipe, layout: &Layout) -> Result<Vec<String>, Ve
 
 /// The environment of every interpreter inside.
 fn environment(recipe: &Recipe, fonts: &[String]) -> BTreeMap<String, String> {
-    let path = format!("{INSIDE}/venv/bin:/usr/local/bin:/usr/bin:/bin");
+    let path = format!("{INSIDE}/venv/bin:{HOST_PATH}");
     let ours = [
         ("ATOLL_FONTS", fonts.join(":")),
         ("HOME", "/home/user".to_owned()),

@@ -15,6 +15,7 @@ mod elf;
 mod error;
 mod family;
 mod fonts;
+mod host_programs;
 mod image;
 mod install;
 mod kernel;
@@ -57,6 +58,7 @@ pub use digest::DigestError;
 pub use elf::ElfError;
 pub use error::TemplateError;
 pub use fonts::FontsError;
+pub use host_programs::HostProgram;
 pub use image::{
     ArchiveError, EntryError, FoundError, ImageError, ImageSource, PullError, RootError, SourceError, UnpackError,
 };
@@ -192,6 +194,9 @@ pub struct TemplateDetails {
     #[serde(flatten)]
     pub info: TemplateInfo,
     pub packages: Vec<Package>,
+    /// Which programs of the host sandboxes have. Empty for an image, whose sandboxes have no files of the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<HostProgram>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::search::{self, Places};
 use super::shelf::{KEY_DIGITS, Shelf};
 use super::using::Using;
 use super::workspace::{BuildLock, Workspace, WorkspaceError};
-use super::{BuildError, KernelError, TemplateError, build, install, kernel, retire, room};
+use super::{BuildError, KernelError, TemplateError, build, host_programs, install, kernel, retire, room};
 use super::{Programs, Progress, Template, TemplateDetails, TemplateInfo};
 use fs_err as fs;
 use images::newest_image;
@@ -131,12 +131,20 @@ impl TemplateStore {
             let others = retire::other_builds(&self.shelf()?, name, Some(&path));
             let info = TemplateInfo::of(name, &manifest.description, Some(&manifest), others);
             let packages = manifest.packages;
-            return Ok(TemplateDetails { info, packages });
+            return Ok(TemplateDetails {
+                info,
+                packages,
+                programs: Vec::new(),
+            });
         }
         let recipe = self.recipe(name)?;
         let (info, built) = self.info(&recipe)?;
         let packages = built.map_or_else(|| recipe.pins(), |manifest| manifest.packages);
-        Ok(TemplateDetails { info, packages })
+        Ok(TemplateDetails {
+            info,
+            packages,
+            programs: host_programs::all(Path::new("/")),
+        })
     }
 
     fn info(&self, recipe: &Recipe) -> Result<(TemplateInfo, Option<Manifest>), TemplateError> {

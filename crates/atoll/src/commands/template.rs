@@ -9,7 +9,7 @@ use atoll_core::Language;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
 use atoll_engine::template::{
-    ImageSource, OtherBuild, SourceError, Template, TemplateError, TemplateInfo, TemplateStore,
+    HostProgram, ImageSource, OtherBuild, SourceError, Template, TemplateError, TemplateInfo, TemplateStore,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -198,20 +198,38 @@ fn other_row(other: &OtherBuild) -> String {
 }
 
 fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Failure> {
-    let info = store.show(name).map_err(|error| fail(&error))?;
+    let details = store.show(name).map_err(|error| fail(&error))?;
     if json {
-        return print_json(&info);
+        return print_json(&details);
     }
-    let value = serde_json::to_value(&info).map_err(|error| Failure::ours(&error))?;
+    let value = serde_json::to_value(&details).map_err(|error| Failure::ours(&error))?;
     let mut text = String::new();
     for (key, value) in value.as_object().into_iter().flatten() {
         match value {
+            serde_json::Value::Array(_) if key == "programs" => {
+                text.push_str(&format!("{key:<12} {}\n", programs(&details.programs)));
+            }
             serde_json::Value::Array(items) => text.push_str(&format!("{key:<12} {} entries\n", items.len())),
             serde_json::Value::String(word) => text.push_str(&format!("{key:<12} {}\n", visible(word))),
             other => text.push_str(&format!("{key:<12} {other}\n")),
         }
     }
     print(&text)
+}
+
+/// Which of the known programs code finds.
+fn programs(all: &[HostProgram]) -> String {
+    let names = |is_found: bool| {
+        let of_kind = all.iter().filter(|program| program.path.is_some() == is_found);
+        of_kind.map(|program| program.name).collect::<Vec<_>>().join(", ")
+    };
+    let (found, missing) = (names(true), names(false));
+    let found = if found.is_empty() { "none" } else { found.as_str() };
+    if missing.is_empty() {
+        found.to_owned()
+    } else {
+        format!("{found} (not found on the host: {missing})")
+    }
 }
 
 fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
@@ -250,4 +268,24 @@ pub(crate) fn written(done: std::io::Result<()>) -> Result<ExitStatus, Failure> 
 pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitStatus, Failure> {
     let text = serde_json::to_string(value).map_err(|error| Failure::ours(&error))?;
     print(&format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_the_host_lacks_are_named() {
+        let program = |name, path: Option<&str>| HostProgram {
+            name,
+            path: path.map(str::to_owned),
+        };
+        let (dot, pandoc) = (program("graphviz", Some("/usr/bin/dot")), program("pandoc", None));
+        assert_eq!(programs(std::slice::from_ref(&dot)), "graphviz");
+        assert_eq!(
+            programs(std::slice::from_ref(&pandoc)),
+            "none (not found on the host: pandoc)"
+        );
+        assert_eq!(programs(&[dot, pandoc]), "graphviz (not found on the host: pandoc)");
+    }
 }
