@@ -1,4 +1,5 @@
-"""Snapshots, forks and pauses by E2B's client, in a tier that has them: a policy's floor puts every sandbox there."""
+"""Snapshots, forks and pauses by E2B's client, in a tier that has them: a policy's floor puts every sandbox there, or the
+client names it."""
 
 import pytest
 from conftest import serving
@@ -47,6 +48,19 @@ def test_a_snapshot_outlives_its_sandbox_and_its_copies_are_apart(walled):
     assert Sandbox.delete_snapshot(snapshot.snapshot_id) is False
     with pytest.raises(SandboxException):
         Sandbox.create(snapshot.snapshot_id)
+
+
+def test_a_client_names_the_tier_in_the_metadata():
+    with Sandbox.create() as sandbox, pytest.raises(SandboxException, match="atoll.tier"):
+        sandbox.create_snapshot()
+    with Sandbox.create(metadata={"atoll.tier": "gvisor"}) as sandbox:
+        said(sandbox, "x = 41")
+        snapshot = sandbox.create_snapshot()
+        with Sandbox.create(snapshot.snapshot_id) as copy:
+            assert said(copy, "x + 1") == "42"
+    assert Sandbox.delete_snapshot(snapshot.snapshot_id) is True
+    with pytest.raises(SandboxException, match="unknown tier"):
+        Sandbox.create(metadata={"atoll.tier": "moat"})
 
 
 # Older clients have none.

@@ -105,6 +105,23 @@ fn a_floor_of_a_calls_own_policy_holds_for_that_call() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn clients_of_e2b_choose_a_tier_but_none_below_a_floor() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = under(home.path(), "[tiers]\nfloor = \"gvisor\"\n")?;
+    let create = |tier: &str| {
+        let call = json!({"templateID": "base", "timeout": 300, "metadata": {"atoll.tier": tier}});
+        server.json("POST", "/v2/sandboxes", &call)
+    };
+    let denied = create("jail")?;
+    assert_eq!(denied.status, 403, "{}", denied.text());
+    assert!(denied.text().contains("requires at least gvisor"), "{}", denied.text());
+    let unknown = create("moat")?;
+    assert_eq!(unknown.status, 400, "{}", unknown.text());
+    assert!(unknown.text().contains("`atoll.tier`"), "{}", unknown.text());
+    Ok(())
+}
+
 /// A call cannot take away what its sandbox has.
 #[test]
 fn a_call_that_keeps_more_from_code_than_its_sandbox_is_denied() -> Result<()> {

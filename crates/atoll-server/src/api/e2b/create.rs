@@ -4,6 +4,7 @@ use super::E2b;
 use super::connect::invalid;
 use super::control::{DEFAULT_TIMEOUT, OLD_TIMEOUT, read};
 use super::reach::Reach;
+use super::tier;
 use crate::api::object::Object;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
@@ -127,14 +128,16 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
     refuse_what_is_not_there(&call)?;
     let reach = reach(&call)?;
     let timeout = call.timeout.unwrap_or(timeout);
+    let snapshot = e2b.sandboxes.find_snapshot(caller, &call.template_id);
+    let metadata = call.metadata.unwrap_or_default();
     let wish = Wish {
-        tier: None,
+        tier: tier::of(&metadata, snapshot.as_ref().map(|snapshot| snapshot.tier))?,
         code: None,
         template: template(&call.template_id),
         limits: limits(e2b.limits),
         env: call.env_vars.unwrap_or_default(),
         secrets: Secrets::default(),
-        metadata: call.metadata.unwrap_or_default(),
+        metadata,
         rule: Rule::For(e2b.bounded(timeout)?),
         longest: None,
         pause_at_end: call.auto_pause.unwrap_or(false),
@@ -144,7 +147,7 @@ async fn create(e2b: &E2b, caller: &Caller, call: CreateCall, timeout: u64) -> R
         dry_run: false,
         policy: None,
         marks: reach.marks(),
-        snapshot: e2b.sandboxes.find_snapshot(caller, &call.template_id),
+        snapshot,
     };
     let made = e2b.sandboxes.create(caller, wish).await?;
     e2b.reach

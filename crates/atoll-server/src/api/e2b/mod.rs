@@ -25,6 +25,7 @@ mod reach;
 mod route;
 mod snapshots;
 mod target;
+mod tier;
 mod tokens;
 mod unpack;
 mod user;

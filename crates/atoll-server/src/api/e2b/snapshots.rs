@@ -2,6 +2,7 @@
 
 use super::connect::invalid;
 use super::control::read;
+use super::tier;
 use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
@@ -48,7 +49,8 @@ pub(super) async fn create(
     if call.memory == Some(false) {
         return Err(invalid("snapshots without memory are not supported by this server"));
     }
-    let snapshot = state.sandboxes.save(&caller, &session, call.name).await?;
+    let saved = state.sandboxes.save(&caller, &session, call.name).await;
+    let snapshot = saved.map_err(tier::explain)?;
     Ok((StatusCode::CREATED, Json(told(&snapshot))))
 }
 
@@ -97,7 +99,8 @@ pub(super) async fn make_forks(
     let forks = state
         .sandboxes
         .make_forks(&caller, &session, call.count, change)
-        .await?;
+        .await
+        .map_err(tier::explain)?;
     let reach = state.e2b.reach.of(session.id());
     let mut told = Vec::new();
     for fork in forks {

@@ -65,30 +65,19 @@ fn a_file_without_a_name_goes_on_in_a_guest() -> Result<()> {
     Ok(())
 }
 
-/// E2B's clients name no tier: a policy's floor puts their sandboxes into one. A floor is not met by guests in software, so the first
-/// guest is made by a native call.
+/// E2B's clients name the tier in the metadata.
 pub(super) fn e2bs_calls_do_the_same(tier: &str) -> Result<()> {
     let home = tempfile::tempdir()?;
-    let policies = tempfile::tempdir()?;
-    let floor = "inherit = \"standard\"\n[tiers]\nfloor = \"gvisor\"\n";
-    fs::write(policies.path().join("gvisor.toml"), floor)?;
-    let dir = policies.path().to_str().context("a path")?;
-    let server = match tier {
-        "gvisor" => Server::start(home.path(), &["--policy-default", "gvisor", "--policy-dir", dir])?,
-        _ => start(home.path(), tier)?,
-    };
+    let server = start(home.path(), tier)?;
     let made = |answer: Answer| -> Result<String> {
         ensure!(answer.status == 201, "{}", answer.text());
         Ok(answer.json()?["sandboxID"].as_str().context("no id")?.to_owned())
     };
     let create = |template: &str| {
-        let call = json!({"templateID": template, "timeout": 300});
+        let call = json!({"templateID": template, "timeout": 300, "metadata": {"atoll.tier": tier}});
         made(server.json("POST", "/v2/sandboxes", &call)?)
     };
-    let first = match tier {
-        "gvisor" => create("base")?,
-        _ => of(&server, tier)?,
-    };
+    let first = create("base")?;
     python(&server, &first, "x = 41")?;
     let told = server.json("POST", &format!("/sandboxes/{first}/snapshots"), &json!({"name": "n"}))?;
     assert_eq!(told.status, 201, "{}", told.text());
