@@ -65,7 +65,7 @@ impl Server {
         };
         let address = |start| anyhow::Ok(word(start).context(start)?.trim_end_matches("/metrics").parse()?);
         Ok(Self {
-            api: address("listening on http://")?,
+            api: address("listening on http://").or_else(|_| address("listening on https://"))?,
             admin: address("metrics on http://")?,
             key: word("first key: ").unwrap_or_default().to_owned(),
             child,
@@ -271,7 +271,7 @@ pub struct Answer {
 
 impl Answer {
     /// Reads one answer and leaves the connection as it is.
-    pub fn read(connection: &mut TcpStream) -> Result<Self> {
+    pub fn read(connection: &mut impl Read) -> Result<Self> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let mut byte = [0];

@@ -2,10 +2,9 @@
 
 use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
 use crate::config::Quotas;
+use crate::private_file;
 use crate::store::{KeyRecord, NewKey, Store, StoreError};
 use atoll_engine::audit::{Action, Actor, AuditError, AuditLog, Closing, Ending, Opening};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ pub(crate) async fn make(store: &Store, home: &Path, log: &Arc<AuditLog>) -> Res
     }
     let key = SecretKey::generate();
     let path = home.join("first-key");
-    keep(&key, &path).map_err(|source| FirstKeyError::Keep {
+    private_file::write(&path, &format!("{}\n", key.reveal())).map_err(|source| FirstKeyError::Keep {
         path: path.clone(),
         source,
     })?;
@@ -58,21 +57,4 @@ pub(crate) async fn make(store: &Store, home: &Path, log: &Arc<AuditLog>) -> Res
         ..Closing::of(Ending::Ok)
     });
     Ok(made.map(|_| FirstKey { key, path }))
-}
-
-fn keep(key: &SecretKey, path: &Path) -> std::io::Result<()> {
-    let beside = path.with_extension("new");
-    if let Err(error) = std::fs::remove_file(&beside)
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)?;
-    writeln!(file, "{}", key.reveal())?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)
 }

@@ -20,11 +20,13 @@ pub mod metrics;
 pub mod outgoing;
 mod owners;
 pub mod policies;
+mod private_file;
 pub mod ready;
 pub mod sandboxes;
 mod server;
 mod spool;
 pub mod store;
+mod tls;
 
 pub use api::{ApiError, AppState, ErrorCode};
 pub use auth::Caller;
@@ -35,6 +37,7 @@ pub use first_key::FirstKey;
 pub use http::Hurry;
 pub use server::{Server, ServerError};
 pub use store::Store;
+pub use tls::TlsError;
 
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];

@@ -18,6 +18,7 @@ use crate::ready::{Readiness, Ready};
 use crate::sandboxes::{Sandboxes, Usual};
 use crate::spool::Spool;
 use crate::store::{Store, StoreError, VISIBLE_FOR};
+use crate::tls::{Tls, TlsError};
 use crate::{Timestamp, admin, audit};
 use atoll_core::Tier;
 use atoll_engine::audit::{Actor, AuditError, AuditLog};
@@ -64,6 +65,8 @@ pub enum ServerError {
     Store(#[from] StoreError),
     #[error(transparent)]
     FirstKey(#[from] FirstKeyError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A server that listens and does not answer yet.
@@ -75,6 +78,7 @@ pub struct Server {
     admin_listener: TcpListener,
     address: SocketAddr,
     admin_address: SocketAddr,
+    tls: Option<Arc<Tls>>,
     log: Arc<AuditLog>,
     max_connections: u64,
     _lock: File,
@@ -101,6 +105,7 @@ impl Server {
             );
         }
         store.lose_pending_answers().await?;
+        let tls = Tls::open(&settings.tls, home, domain(&settings, settings.listen).name())?;
         let (listener, address) = listen("listen", settings.listen)?;
         let (admin_listener, admin_address) = listen("admin_listen", settings.admin_listen)?;
         let log = audit::open(&settings.audit, home)?;
@@ -121,6 +126,7 @@ impl Server {
             admin_listener,
             address,
             admin_address,
+            tls,
             log,
             max_connections,
             _lock: lock,
@@ -135,6 +141,15 @@ impl Server {
         self.admin_address
     }
 
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// The file with the CA that clients have to trust, if the server has made one.
+    pub fn authority(&self) -> Option<PathBuf> {
+        self.tls.as_ref()?.authority()
+    }
+
     /// Serves until `stop` ends; then new work is refused and running requests get their time, unless what `stop` gives ends first.
     pub async fn run<H>(self, stop: impl Future<Output = Hurry<H>> + Send + 'static)
     where
@@ -144,6 +159,7 @@ impl Server {
             state,
             listener,
             admin_listener,
+            tls,
             log,
             max_connections,
             ..
@@ -155,7 +171,7 @@ impl Server {
         let limits = connection_limits(&state.settings, max_connections);
         let (admin_stop, admin_stopped) = tokio::sync::oneshot::channel::<()>();
         let admin_app = admin::router(state.clone());
-        let admin = tokio::spawn(serve(admin_listener, admin_app, limits, async move {
+        let admin = tokio::spawn(serve(admin_listener, admin_app, limits, None, async move {
             admin_stopped.await.ok();
             Hurry(std::future::pending())
         }));
@@ -167,7 +183,7 @@ impl Server {
             hurry
         };
         // A task: the thread that waits for the whole would have to be woken for each connection.
-        let drained = tokio::spawn(serve(listener, api::router(state.clone()), limits, stopping)).await;
+        let drained = tokio::spawn(serve(listener, api::router(state.clone()), limits, tls, stopping)).await;
         let cut = drained.map_or(0, |drained| drained.cut);
         if cut > 0 {
             tracing::warn!(cut, "connections were closed before their requests finished");
@@ -184,6 +200,12 @@ impl Server {
         state.store.settle().await.ok();
         tracing::info!("stopped");
     }
+}
+
+/// `address`: with the port that is really listened on, if the port matters.
+fn domain(settings: &Settings, address: SocketAddr) -> Domain {
+    let local = || Domain::local(address.port());
+    settings.domain.clone().unwrap_or_else(local)
 }
 
 /// What lies on disk is not lost.
@@ -208,7 +230,7 @@ pub(crate) async fn share(
     address: SocketAddr,
     node: Arc<Node>,
 ) -> Result<AppState, ServerError> {
-    let domain = settings.domain.clone().unwrap_or_else(|| Domain::local(address.port()));
+    let domain = domain(&settings, address);
     let limits = Limits::new(&settings);
     limits.load(&store, Timestamp::now()).await?;
     let metrics = Metrics::default();

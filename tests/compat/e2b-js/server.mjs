@@ -10,27 +10,39 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Starts `atoll serve`, waits until it is ready, and points the clients at it. */
 export async function start() {
+  const server = await launch()
+  const { key, url } = server
+  Object.assign(process.env, { E2B_API_KEY: key, E2B_API_URL: url, E2B_SANDBOX_URL: url })
+  return server
+}
+
+/** Starts `atoll serve` with these settings besides and waits until it is ready. */
+export async function launch(more = {}) {
   const home = await mkdtemp(join(tmpdir(), 'atoll-e2b-js-'))
   await symlink(join(process.env.ATOLL_HOME, 'templates'), join(home, 'templates'))
   const settings = { ATOLL_HOME: home, ATOLL_LISTEN: '127.0.0.1:0', ATOLL_ADMIN_LISTEN: '127.0.0.1:0' }
   const child = spawn(process.env.ATOLL_BIN, ['serve'], {
-    env: { ...process.env, ...settings },
+    env: { ...process.env, ...settings, ...more },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  const [key, url] = await greeting(child)
-  await untilReady(url)
-  Object.assign(process.env, { E2B_API_KEY: key, E2B_API_URL: url, E2B_SANDBOX_URL: url })
-  return { url, stop: () => stop(child, home) }
+  const { key, url, metrics, exports } = await greeting(child)
+  await untilReady(metrics.replace(/\/metrics$/, ''))
+  return { key, url, exports, stop: () => stop(child, home) }
 }
 
+/** What the server prints, with the variables that it tells users to export. */
 async function greeting(child) {
-  const found = {}
+  const exports = {}
+  const found = { exports }
+  const names = { key: 'first key:', url: 'listening on', metrics: 'metrics on' }
   for await (const line of createInterface({ input: child.stdout })) {
-    for (const name of ['first key:', 'listening on']) {
+    const exported = line.match(/^export (\w+)='(.*)'/)
+    if (exported) exports[exported[1]] = exported[2]
+    for (const [as, name] of Object.entries(names)) {
       const match = line.match(new RegExp(`${name} (\\S+)`))
-      if (match) found[name] = match[1]
+      if (match) found[as] = match[1]
     }
-    if (Object.keys(found).length === 2) return [found['first key:'], found['listening on']]
+    if (found.key && found.url && found.metrics) return found
   }
   throw new Error('the server ended before it listened')
 }

@@ -13,11 +13,13 @@ import urllib.request
 import pytest
 
 
-def started(process: subprocess.Popen, wanted: list[str]) -> list[str]:
-    """The addresses that the server prints when it listens."""
+def started(process: subprocess.Popen, wanted: list[str], exports: dict[str, str]) -> list[str]:
+    """The addresses that the server prints when it listens. `exports` gets the variables that it tells users to export."""
     found: dict[str, str] = {}
     assert process.stdout is not None
     for line in process.stdout:
+        if match := re.match(r"export (\w+)='(.*)'", line):
+            exports[match[1]] = match[2]
         for name in wanted:
             if match := re.search(rf"{name} (\S+)", line):
                 found[name] = match[1]
@@ -51,9 +53,11 @@ def serving(**more: str):
         environment = {**os.environ, **settings, **more}
         process = subprocess.Popen([binary, "serve"], env=environment, stdout=subprocess.PIPE, text=True)
         try:
-            key, url = started(process, ["first key:", "listening on"])
-            until_ready(url)
-            yield {"E2B_API_KEY": key, "E2B_API_URL": url, "E2B_SANDBOX_URL": url, "NO_PROXY": "127.0.0.1,localhost"}
+            exports: dict[str, str] = {}
+            key, url, metrics = started(process, ["first key:", "listening on", "metrics on"], exports)
+            until_ready(metrics.removesuffix("/metrics"))
+            found = exports or {"E2B_API_URL": url, "E2B_SANDBOX_URL": url}
+            yield {"E2B_API_KEY": key, **found, "NO_PROXY": "127.0.0.1,localhost"}
         finally:
             process.terminate()
             assert process.wait(timeout=120) == 0

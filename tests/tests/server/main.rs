@@ -11,3 +11,4 @@ mod logs;
 #[expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as the tests do")]
 mod native;
 mod settings;
+mod tls;

@@ -48,6 +48,16 @@ fn wrong_settings_are_refused_with_words() {
         (&["--insecure-no-auth", "--listen", "0.0.0.0:0"], "loopback"),
         (&["--log-format", "xml"], "one of: text, json"),
         (&["--otlp-endpoint", "http://127.0.0.1:1"], "--features otlp"),
+        (&["--tls", "letsencrypt"], "expected one of: none, local"),
+        (
+            &["--tls", "local", "--domain", "localhost"],
+            "set `domain` to a name with a dot",
+        ),
+        (&["--tls-cert", "/nonexistent/x"], "tls.cert requires tls.key"),
+        (
+            &["--tls-cert", "/nonexistent/x", "--tls-key", "/nonexistent/y"],
+            "cannot read `/nonexistent/x`",
+        ),
         (&["--colour", "blue"], "unexpected argument"),
         (&["--template", "nope"], "unknown template `nope`; known templates:"),
     ] {

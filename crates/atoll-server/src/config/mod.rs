@@ -8,12 +8,14 @@ mod nearest;
 mod print;
 mod resolve;
 mod table;
+mod tls;
 mod value;
 mod webhook;
 
 pub use print::print;
 pub use resolve::{Environment, Resolved, Source, Sources, resolve, resolve_audit, resolve_tiers};
 pub use table::{SETTINGS, Setting};
+pub use tls::{TlsMode, TlsSettings};
 pub(crate) use value::split_port;
 pub use value::{Domain, HostPattern, WebOrigin};
 pub use webhook::WebhookUrl;
@@ -56,6 +58,7 @@ pub struct Settings {
     /// `None`: half of them.
     pub max_tenant_sandboxes: Option<SandboxCount>,
     pub queue_timeout: QueueMillis,
+    pub tls: TlsSettings,
     pub lifetime: LifetimeSettings,
     pub pool: PoolSettings,
     pub e2b: E2bSettings,
@@ -194,6 +197,7 @@ impl Default for Settings {
             max_sandboxes: SandboxCount::known(200),
             max_tenant_sandboxes: None,
             queue_timeout: QueueMillis::known(5_000),
+            tls: TlsSettings::default(),
             lifetime: LifetimeSettings {
                 idle: LifetimeMillis::known(1_200_000),
                 hard: LifetimeMillis::known(86_400_000),

@@ -185,6 +185,7 @@ fn check(settings: &Settings) -> Result<(), ConfigError> {
         ));
     }
     check_audit(&settings.audit)?;
+    settings.tls.check()?;
     if settings.approval.webhook_url.is_some() && settings.approval.webhook_secret_file.is_none() {
         return refuse("approval.webhook_url requires approval.webhook_secret_file".to_owned());
     }

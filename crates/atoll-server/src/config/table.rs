@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// One setting. The flag is `--pool-min`, the variable `ATOLL_POOL_MIN`, the key in the file `min` below `[pool]`.
+/// `tls.mode` is the exception: its flag is `--tls` and its variable `ATOLL_TLS`.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// With a dot where the file has a table.
@@ -33,11 +34,19 @@ pub(super) enum Kind {
 
 impl Setting {
     pub fn flag(&self) -> String {
-        self.name.replace(['.', '_'], "-")
+        self.outer_name().replace(['.', '_'], "-")
     }
 
     pub fn variable(&self) -> String {
-        format!("ATOLL_{}", self.name.replace('.', "_").to_ascii_uppercase())
+        format!("ATOLL_{}", self.outer_name().replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// The name in flags and variables. A file cannot have both a value `tls` and a table `[tls]`; flags can.
+    fn outer_name(&self) -> &'static str {
+        match self.name {
+            "tls.mode" => "tls",
+            name => name,
+        }
     }
 
     /// True or false and nothing else.
@@ -226,6 +235,9 @@ settings! {
     "max_sandboxes", Number, "Maximum number of live sandboxes across all tenants", |s| s.max_sandboxes, put, show;
     "max_tenant_sandboxes", Optional, "Maximum number of live sandboxes of one tenant [none: half of max_sandboxes, rounded up]", |s| s.max_tenant_sandboxes, put_optional, show_option;
     "queue_timeout", Number, "Time that a create waits for a free slot when the server has max_sandboxes live sandboxes; 0 refuses at once", |s| s.queue_timeout, put, show_tight;
+    "tls.mode", Optional, "Serve the API over HTTPS: `local` creates a CA and a certificate for the domain [none|local]", |s| s.tls.mode, put_optional, show_option;
+    "tls.cert", Optional, "PEM file with a certificate chain to serve the API over HTTPS with; requires tls.key", |s| s.tls.cert, put_path, show_path;
+    "tls.key", Optional, "PEM file with the private key of tls.cert; both files are read again when one of them changes", |s| s.tls.key, put_path, show_path;
     "tiers.gvisor_min_release", Optional, "Oldest gVisor release to accept, as a date like 20240513 [none: any release]", |s| s.gvisor_min_release, put_day, show_option;
     "tiers.container_runtime", Optional, "Container runtime: crun, runc or kata-runtime [none: crun if installed, otherwise runc]", |s| s.container_runtime, put_optional, show_option;
     "lifetime.idle", Number, "Default idle timeout of a sandbox", |s| s.lifetime.idle, put, show_tight;

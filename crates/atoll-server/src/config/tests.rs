@@ -120,6 +120,10 @@ fn values_must_fit_together() {
     assert!(refusal("[lifetime]\nidle = \"2h\"\nhard = \"1h\"").contains("greater than lifetime.hard"));
     assert!(refusal("listen = \"127.0.0.1:7071\"").contains("both"));
     assert!(refusal("[approval]\nwebhook_url = \"http://a.test/\"").contains("requires approval.webhook_secret_file"));
+    assert!(refusal("[tls]\ncert = \"/a.pem\"").contains("tls.cert requires tls.key"));
+    assert!(refusal("[tls]\nkey = \"/a.pem\"").contains("tls.key requires tls.cert"));
+    assert!(refusal("[tls]\nmode = \"local\"\nkey = \"/a.pem\"").contains("remove tls.cert and tls.key"));
+    assert!(from_file("[tls]\ncert = \"/a.pem\"\nkey = \"/b.pem\"").is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! passes over, and which the machine of one that is gone refuses. An answer that may be silent for long has no such
 //! means: there a closed side is the end.
 
+use super::transport::Transport;
 use axum::http::Version;
 use std::io;
 use std::pin::Pin;
@@ -13,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ pub(super) struct Times {
 /// The bytes of one connection.
 #[derive(Debug)]
 pub(super) struct Clocked {
-    stream: TcpStream,
+    stream: Transport,
     clock: ConnectionClock,
     times: Times,
     read_sleep: Pin<Box<Sleep>>,
@@ -160,7 +160,7 @@ pub(super) struct Clocked {
 }
 
 impl Clocked {
-    pub(super) fn new(stream: TcpStream, clock: ConnectionClock, times: Times) -> Self {
+    pub(super) fn new(stream: Transport, clock: ConnectionClock, times: Times) -> Self {
         let later = || Box::pin(sleep_until(Instant::now() + times.idle));
         Self {
             stream,
@@ -194,7 +194,7 @@ impl Clocked {
             };
             let (state, wait) = next;
             if state == HalfClosed::Looking {
-                self.look_for_client(work)?;
+                self.look_for_client(work, cx)?;
             }
             self.read_sleep.as_mut().reset(Instant::now() + wait);
             self.half_closed = Some(state);
@@ -202,16 +202,16 @@ impl Clocked {
     }
 
     /// Fails if it is gone, which is known some time after something was written to it.
-    fn look_for_client(&self, work: Work) -> io::Result<()> {
+    fn look_for_client(&mut self, work: Work, cx: &mut Context<'_>) -> io::Result<()> {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
         if work.may_wait && !self.write_waits {
-            match self.stream.try_write(STILL_WORKING) {
-                Ok(length) if length == STILL_WORKING.len() => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
-                Err(error) => return Err(error),
+            match Pin::new(&mut self.stream).poll_write(cx, STILL_WORKING) {
+                Poll::Ready(Ok(length)) if length == STILL_WORKING.len() => {}
+                Poll::Ready(Ok(_)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {}
             }
         }
         Ok(())
@@ -232,7 +232,7 @@ impl Clocked {
             .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Passes a finished write on; a waiting one ends when its reader has taken nothing for too long.
+    /// Passes a finished write, flush or shutdown on; a waiting one ends when its reader has taken nothing for too long.
     fn clock_write<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.write_waits = false;
@@ -292,10 +292,15 @@ impl AsyncWrite for Clocked {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        // TLS keeps bytes until they are flushed; TCP never waits here.
+        let this = self.get_mut();
+        let done = Pin::new(&mut this.stream).poll_flush(cx);
+        this.clock_write(cx, done)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        let this = self.get_mut();
+        let done = Pin::new(&mut this.stream).poll_shutdown(cx);
+        this.clock_write(cx, done)
     }
 }

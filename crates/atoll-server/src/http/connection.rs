@@ -4,6 +4,8 @@ use super::clocked::{Clocked, ConnectionClock, Times};
 use super::lingering::Lingering;
 use super::listen::{ConnectionInfo, ConnectionLimits};
 use super::places::Place;
+use super::transport::Transport;
+use crate::tls::Tls;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_LENGTH;
@@ -14,7 +16,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -29,9 +33,21 @@ pub(super) async fn serve_one(
     place: Place,
     app: Router,
     limits: ConnectionLimits,
+    tls: Option<Arc<Tls>>,
     mut stopping: watch::Receiver<bool>,
 ) {
+    // The time for the head of the first request includes the handshake.
     let clock = ConnectionClock::new();
+    let handshake = tokio::time::timeout(limits.header_timeout, Transport::open(stream, tls.as_deref()));
+    let opened = tokio::select! {
+        biased;
+        opened = handshake => opened.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())),
+        () = place.displaced() => return tracing::debug!("unauthenticated connection closed to make room for another"),
+    };
+    let stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(error = %error, "TLS handshake failed"),
+    };
     let times = Times {
         head: limits.header_timeout,
         idle: limits.idle_timeout,

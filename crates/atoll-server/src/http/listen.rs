@@ -3,6 +3,8 @@
 use super::connection::serve_one;
 use super::places::Places;
 use super::spare::Spare;
+use super::transport::Transport;
+use crate::tls::Tls;
 use axum::Router;
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -75,11 +77,12 @@ pub fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `stop` ends, then drains; what `stop` gives ends the patience.
-pub async fn serve<H: Future<Output = ()>>(
+/// Serves until `stop` ends, then drains; what `stop` gives ends the patience. With `tls`, HTTPS alone.
+pub(crate) async fn serve<H: Future<Output = ()>>(
     listener: TcpListener,
     app: Router,
     limits: ConnectionLimits,
+    tls: Option<Arc<Tls>>,
     stop: impl Future<Output = Hurry<H>>,
 ) -> Drained {
     let mut stop = std::pin::pin!(stop);
@@ -96,7 +99,7 @@ pub async fn serve<H: Future<Output = ()>>(
             accepted = listener.accept() => accepted,
         };
         if accepted.as_ref().is_err_and(is_out_of_descriptors) {
-            refuse_next(&listener, &spare, &mut tasks).await;
+            refuse_next(&listener, &spare, tls.as_ref(), &mut tasks).await;
             continue;
         }
         let Some((stream, info)) = accept(accepted).await else {
@@ -104,13 +107,22 @@ pub async fn serve<H: Future<Output = ()>>(
         };
         match places.take(info.peer.ip()) {
             Some(place) => {
-                let served = serve_one(stream, info, place, app.clone(), limits, stopping.subscribe());
+                let served = serve_one(
+                    stream,
+                    info,
+                    place,
+                    app.clone(),
+                    limits,
+                    tls.clone(),
+                    stopping.subscribe(),
+                );
                 tasks.spawn(served);
             }
             None => {
                 if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                    let tls = tls.clone();
                     tasks.spawn(async move {
-                        refuse(stream, REFUSAL).await;
+                        refuse(stream, tls, REFUSAL).await;
                         drop(permit);
                     });
                 }
@@ -143,14 +155,14 @@ fn is_out_of_descriptors(error: &std::io::Error) -> bool {
 }
 
 /// Takes the connection that found no descriptor in place of the spare one, so that its client is told.
-async fn refuse_next(listener: &TcpListener, spare: &Spare, tasks: &mut JoinSet<()>) {
+async fn refuse_next(listener: &TcpListener, spare: &Spare, tls: Option<&Arc<Tls>>, tasks: &mut JoinSet<()>) {
     tracing::warn!("connection refused: the server has no file descriptors left");
     if spare.give_up()
         && let Ok(Ok((stream, _))) = tokio::time::timeout(OUT_OF_DESCRIPTORS, listener.accept()).await
     {
-        let spare = spare.clone();
+        let (spare, tls) = (spare.clone(), tls.cloned());
         tasks.spawn(async move {
-            refuse(stream, NO_DESCRIPTORS).await;
+            refuse(stream, tls, NO_DESCRIPTORS).await;
             spare.restore();
         });
     } else {
@@ -160,8 +172,9 @@ async fn refuse_next(listener: &TcpListener, spare: &Spare, tasks: &mut JoinSet<
 }
 
 /// Says why, and reads what comes until the client has closed, so that the words are not lost.
-async fn refuse(mut stream: TcpStream, why: &str) {
+async fn refuse(stream: TcpStream, tls: Option<Arc<Tls>>, why: &str) {
     let say = async {
+        let mut stream = Transport::open(stream, tls.as_deref()).await?;
         stream.write_all(why.as_bytes()).await?;
         stream.shutdown().await?;
         let mut rest = [0; 1024];

@@ -12,14 +12,16 @@ mod panics;
 mod places;
 mod revocable;
 mod spare;
+mod transport;
 
 pub use body::BodyStalled;
 pub use host::{HostRules, SandboxHost};
-pub use listen::{ConnectionInfo, ConnectionLimits, Drained, Hurry, bind, serve};
+pub use listen::{ConnectionInfo, ConnectionLimits, Drained, Hurry, bind};
 pub use observe::RequestNotes;
 
 pub(crate) use connection::Lively;
 pub(crate) use host::check_host;
+pub(crate) use listen::serve;
 pub(crate) use observe::observe;
 pub(crate) use origin::{check_origin, cors};
 pub(crate) use panics::catch_panics;

@@ -94,9 +94,24 @@ fn greeting(server: &Server) -> String {
     if server.state.settings.insecure_no_auth {
         text.push_str("authentication is disabled: every user on this host can use this server\n");
     }
-    text.push_str(&format!("listening on http://{}\n", server.address()));
+    text.push_str(&format!("listening on {}://{}\n", server.scheme(), server.address()));
+    if let Some(authority) = server.authority() {
+        text.push_str(&exports(&server.state.domain.to_string(), &authority));
+    }
     text.push_str(&format!("metrics on http://{}/metrics\n", server.admin_address()));
     text
+}
+
+/// What clients on this host need besides a key. Others need a copy of the file.
+fn exports(domain: &str, authority: &Path) -> String {
+    let file = authority.display();
+    format!(
+        "clients use the domain `{domain}` and trust the CA in `{file}`; set E2B_API_KEY or ATOLL_API_KEY to a key, and:\n\
+         export E2B_DOMAIN='{domain}'\n\
+         export SSL_CERT_FILE='{file}'         # E2B for Python\n\
+         export NODE_EXTRA_CA_CERTS='{file}'   # E2B for JavaScript\n\
+         export ATOLL_CACERT='{file}'          # atoll --server https://…\n"
+    )
 }
 
 /// Whether standard output goes to the log of the system, which keeps it and shows it to others: no place for a key.
@@ -134,7 +149,8 @@ fn fail(error: &ServerError) -> Failure {
         | ServerError::Descriptors(_)
         | ServerError::Template(_)
         | ServerError::Policies(_)
-        | ServerError::Webhook(_) => Failure::bad(error),
+        | ServerError::Webhook(_)
+        | ServerError::Tls(_) => Failure::bad(error),
         ServerError::Lock { .. } | ServerError::Audit(_) | ServerError::Store(_) | ServerError::FirstKey(_) => {
             Failure::ours(error)
         }
