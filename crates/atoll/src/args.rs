@@ -55,7 +55,10 @@ impl Command {
             Self::Audit(args) => match &args.command {
                 AuditCommand::Tail { json, .. } | AuditCommand::Show { json, .. } => *json,
                 AuditCommand::Verify(args) => args.json,
-                AuditCommand::Export(_) | AuditCommand::Redact { .. } => false,
+                AuditCommand::Report(_)
+                | AuditCommand::VerifyReport(_)
+                | AuditCommand::Export(_)
+                | AuditCommand::Redact { .. } => false,
             },
             Self::Policy(args) => match &args.command {
                 PolicyCommand::Check(args) => args.json,
@@ -480,6 +483,10 @@ pub(crate) enum AuditCommand {
     },
     /// Verify that the log is intact; needs only the log files and the public key
     Verify(VerifyArgs),
+    /// Report what ran, who allowed it, behind which isolation, and what left; as text, or as an HTML file that proves itself
+    Report(ReportArgs),
+    /// Verify an HTML report; needs only the file and the public key
+    VerifyReport(VerifyReportArgs),
     /// Export entries, one JSON object per line
     Export(ExportArgs),
     /// Erase the private fields of entries: code, names, addresses, commands, errors
@@ -504,6 +511,34 @@ pub(crate) struct VerifyArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Only entries of this sandbox
+    #[arg(long, value_name = "ID")]
+    pub(crate) sandbox: Option<String>,
+    /// Only entries of the API key with this name or id
+    #[arg(long, value_name = "NAME")]
+    pub(crate) api_key: Option<String>,
+    /// Only entries at or after this time, for example 2026-01-31T12:00:00Z, or a time span before now, for example 1h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// Only entries before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Write the report and its proof as one HTML file, signed with the key of the log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyReportArgs {
+    /// HTML file, as written by `atoll audit report --html`
+    pub(crate) file: PathBuf,
+    /// Public key: key.pub of the log directory, from a place that is trusted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
 }
 
 #[derive(Debug, Args)]

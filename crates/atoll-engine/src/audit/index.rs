@@ -152,13 +152,25 @@ impl Index {
 
     /// One entry.
     pub fn find(&self, seq: u64) -> Result<View, AuditError> {
+        self.view(&self.places_of(seq)?)
+    }
+
+    /// Where an entry was opened: segment and offset.
+    pub(super) fn place_of(&self, seq: u64) -> Result<(u64, u64), AuditError> {
+        self.places_of(seq).map(|places| places.opened)
+    }
+
+    fn places_of(&self, seq: u64) -> Result<Places, AuditError> {
         let places = self.db.query_row(
             &format!("SELECT {COLUMNS} FROM entries WHERE seq = ?1"),
             params![signed(seq)],
             places,
         );
-        let places = places.optional()?.ok_or(AuditError::NoEntry(seq))?;
-        self.view(&places)
+        places.optional()?.ok_or(AuditError::NoEntry(seq))
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Entries in order, so many at most; the newest of them first if `before` is given.

@@ -12,6 +12,7 @@ const PUBLIC: &str = "key.pub";
 
 /// Signatures of other things under the same key cannot be taken for ours.
 const PURPOSE: &[u8] = b"atoll audit 1\0";
+const REPORT_PURPOSE: &[u8] = b"atoll audit report 1\0";
 
 #[derive(Debug)]
 pub(super) struct Key {
@@ -38,12 +39,27 @@ impl Key {
         Ok(key)
     }
 
+    /// The key of a log that is read: none is made.
+    pub(super) fn existing(dir: &Path) -> Result<Self, AuditError> {
+        let path = dir.join(PRIVATE);
+        let secret = std::fs::File::open(&path).and_then(read);
+        let secret = secret.map_err(|source| AuditError::Key { path, source })?;
+        Ok(Self {
+            secret,
+            was_there: true,
+        })
+    }
+
     pub(super) fn public(&self) -> Digest {
         Digest(self.secret.verifying_key().to_bytes())
     }
 
     pub(super) fn sign(&self, hash: Digest) -> [u8; 64] {
-        self.secret.sign(&message(hash)).to_bytes()
+        self.secret.sign(&message(PURPOSE, hash)).to_bytes()
+    }
+
+    pub(super) fn sign_report(&self, hash: Digest) -> [u8; 64] {
+        self.secret.sign(&message(REPORT_PURPOSE, hash)).to_bytes()
     }
 
     /// Written once. One that differs is left: `verify` is then told which key to trust.
@@ -87,8 +103,8 @@ fn make(path: &Path) -> std::io::Result<SigningKey> {
     Ok(SigningKey::from_bytes(&secret))
 }
 
-fn message(hash: Digest) -> Vec<u8> {
-    [PURPOSE, &hash.0].concat()
+fn message(purpose: &[u8], hash: Digest) -> Vec<u8> {
+    [purpose, &hash.0].concat()
 }
 
 /// The public half, as it is given to those who check.
@@ -124,8 +140,16 @@ impl PublicKey {
     }
 
     pub(super) fn has_signed(&self, hash: Digest, signature: Option<[u8; 64]>) -> bool {
+        self.has_signed_message(&message(PURPOSE, hash), signature)
+    }
+
+    pub(super) fn has_signed_report(&self, hash: Digest, signature: Option<[u8; 64]>) -> bool {
+        self.has_signed_message(&message(REPORT_PURPOSE, hash), signature)
+    }
+
+    fn has_signed_message(&self, message: &[u8], signature: Option<[u8; 64]>) -> bool {
         let signature = signature.map(|bytes| Signature::from_bytes(&bytes));
-        signature.is_some_and(|signature| self.0.verify_strict(&message(hash), &signature).is_ok())
+        signature.is_some_and(|signature| self.0.verify_strict(message, &signature).is_ok())
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `log.rs`, `entry.rs`, `late.rs` | what the engine uses |
 //! | `quota.rs` | how much each key may cause in a day |
 //! | `verify.rs` | finds what was changed, with the segments and the public key only |
+//! | `report.rs` | entries with the part of the chain that proves them, as one page |
 //! | `redact.rs`, `retain.rs` | forgetting that stays provable |
 //! | `index.rs`, `ocsf.rs` | questions, and other people's words |
 
@@ -34,6 +35,7 @@ mod ocsf;
 mod quota;
 mod record;
 mod redact;
+mod report;
 mod retain;
 mod segment;
 mod start;
@@ -55,6 +57,7 @@ pub use record::{
     Actor, Behind, Body, Closed, FileFact, FindingFact, KeyFact, Missed, Missing, Opened, Place, Record, Secrets,
     Traffic,
 };
+pub use report::{BadReport, MAX_PAGE, ProvenReport, ReportError, ReportQuery, check_page, make_page};
 pub use verify::{Problem, Report, verify};
 pub use view::View;
 

@@ -1,6 +1,7 @@
-//! `atoll audit tail|show|verify|export|redact`: the audit log of this data directory, or of a copy of it.
+//! `atoll audit tail|show|verify|report|verify-report|export|redact`: the audit log of this data directory, or of a copy of it.
 
 mod filter;
+mod report;
 mod shown;
 
 use super::template::{print, print_json, written};
@@ -95,6 +96,8 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
         } => tail(&dir, filter::query(filter)?, (count, follow, json)),
         AuditCommand::Show { id, json } => show(&dir, &id, json),
         AuditCommand::Verify(args) => check(&dir, &args),
+        AuditCommand::Report(args) => report::run(&dir, args),
+        AuditCommand::VerifyReport(args) => report::check(&args),
         AuditCommand::Export(args) => export(&dir, filter::query(args.filter)?, args.format),
         AuditCommand::Redact { ids, reason } => redact(dir, &ids, &reason),
     }

@@ -7,6 +7,7 @@ mod guards;
 mod index;
 mod later;
 mod quota;
+mod report;
 mod tamper;
 
 use super::*;

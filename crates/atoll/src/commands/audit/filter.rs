@@ -17,14 +17,14 @@ pub(super) fn query(args: FilterArgs) -> Result<Query, Failure> {
 }
 
 /// A time, or how long ago it was.
-fn since(text: &str) -> Result<Moment, Failure> {
+pub(super) fn since(text: &str) -> Result<Moment, Failure> {
     match text.parse::<AgoMillis>() {
         Ok(ago) => Ok(Moment::now().minus(ago.duration())),
         Err(_) => moment(text),
     }
 }
 
-fn moment(text: &str) -> Result<Moment, Failure> {
+pub(super) fn moment(text: &str) -> Result<Moment, Failure> {
     let bad = || {
         Failure::usage(format!(
             "invalid time `{}`: expected RFC 3339, for example 2026-01-31T12:00:00Z; `--since` also accepts a time span \

@@ -17,7 +17,7 @@ pub(super) fn row(view: &View) -> String {
     )) + "\n"
 }
 
-fn who(view: &View) -> String {
+pub(super) fn who(view: &View) -> String {
     let tenant = &view.actor.tenant;
     match (view.key_name.as_ref().or(view.actor.key.as_ref()), view.uid) {
         (Some(key), _) => format!("{tenant} {key}"),

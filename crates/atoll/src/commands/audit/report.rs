@@ -1,0 +1,102 @@
+//! `atoll audit report` and `verify-report`: what ran, who allowed it, behind which isolation, what left.
+
+mod text;
+
+use super::{filter, indexed};
+use crate::args::{ReportArgs, VerifyReportArgs};
+use crate::commands::template::print;
+use crate::output::{Failure, visible};
+use atoll_core::SandboxId;
+use atoll_core::outcome::ExitStatus;
+use atoll_engine::audit::{
+    AuditError, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, check_page, make_page,
+};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+pub(super) fn run(dir: &Path, args: ReportArgs) -> Result<ExitStatus, Failure> {
+    let html = args.html.clone();
+    let index = indexed(dir)?;
+    let query = query(&index, args)?;
+    let Some(path) = html else {
+        let entries = query.entries(&index).map_err(|error| failure(&error))?;
+        return print(&text::report(&query, &entries));
+    };
+    let page = make_page(&index, query).map_err(|error| failure(&error))?;
+    write(&path, &page).map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
+    print(&visible(&format!("report written to {}\n", path.display())))
+}
+
+fn query(index: &Index, args: ReportArgs) -> Result<ReportQuery, Failure> {
+    if args.sandbox.is_none() && args.api_key.is_none() && args.since.is_none() && args.until.is_none() {
+        return Err(Failure::usage(
+            "no subject for the report: give --sandbox, --api-key, --since or --until",
+        ));
+    }
+    let query = ReportQuery {
+        sandbox: args.sandbox.as_deref().map(sandbox).transpose()?,
+        since: args.since.as_deref().map(filter::since).transpose()?,
+        until: args.until.as_deref().map(filter::moment).transpose()?,
+        ..ReportQuery::default()
+    };
+    match args.api_key {
+        Some(name) => query.of_key(index, name).map_err(|error| Failure::ours(&error)),
+        None => Ok(query),
+    }
+}
+
+fn sandbox(text: &str) -> Result<SandboxId, Failure> {
+    let bad = || Failure::usage(format!("invalid sandbox id `{}`: expected sbx…", visible(text)));
+    SandboxId::parse(text).ok_or_else(bad)
+}
+
+fn failure(error: &ReportError) -> Failure {
+    match error {
+        ReportError::Empty | ReportError::TooLarge | ReportError::Unsigned => Failure::bad(error),
+        ReportError::Log(AuditError::Key { .. }) => Failure {
+            hint: Some("a report is signed; make it on the host of the log, as the user who owns the key".to_owned()),
+            ..Failure::bad(error)
+        },
+        ReportError::Log(_) | ReportError::Line(_) | ReportError::Chain(_) | ReportError::Spelling(_) => {
+            Failure::ours(error)
+        }
+    }
+}
+
+/// For its owner only, as the log is: it has what is private.
+fn write(path: &Path, page: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(page.as_bytes())
+}
+
+pub(super) fn check(args: &VerifyReportArgs) -> Result<ExitStatus, Failure> {
+    let key = PublicKey::read(&args.key).map_err(|error| Failure::bad(&error))?;
+    let page =
+        read(&args.file).map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", args.file.display())))?;
+    match check_page(&page, &key) {
+        Ok(report) => print(&verified(&report, &key)),
+        Err(bad) => {
+            print(&visible(&format!("report not verified: {bad}\n")))?;
+            Ok(ExitStatus::CodeFailed)
+        }
+    }
+}
+
+/// Bytes of a stranger: a longer file is no report.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(MAX_PAGE as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn verified(report: &ProvenReport, key: &PublicKey) -> String {
+    let text = text::report(&report.query, &report.entries);
+    let (entries, place) = (report.entries.len(), report.checkpoint);
+    format!(
+        "{text}\nreport verified: {entries} entries, key {key}\ncheckpoint {}:{}\n",
+        place.seq, place.hash
+    )
+}
