@@ -93,10 +93,13 @@ fn entries_are_filtered_by_time_outcome_and_key() -> Result<()> {
 #[test]
 fn verify_says_0_for_a_whole_log_1_for_a_changed_one_and_2_for_none() -> Result<()> {
     let home = fresh_home()?;
-    assert_eq!(atoll(home.path(), &["audit", "verify"])?.code, Some(2));
+    let none = atoll(home.path(), &["audit", "verify"])?;
+    assert_eq!(none.code, Some(2));
+    assert!(none.stderr.starts_with("error: no audit log in `"), "{none:?}");
     assert_eq!(atoll(home.path(), &[&RUN[..], &["1"]].concat())?.code, Some(0));
     let whole = atoll(home.path(), &["audit", "verify"])?;
     assert_eq!(whole.code, Some(0), "{whole:?}");
+    assert!(whole.stdout.contains(" records in 1 segment, key "), "{whole:?}");
     let head = whole
         .stdout
         .lines()

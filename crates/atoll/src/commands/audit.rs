@@ -106,11 +106,15 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
 fn indexed(dir: &Path) -> Result<Index, Failure> {
     // Reading leaves nothing where there was no log.
     if !has_log(dir) {
-        return Err(Failure::usage(format!("no audit log in `{}`", dir.display())));
+        return Err(no_log(dir));
     }
     let mut index = Index::open(dir).map_err(|error| Failure::ours(&error))?;
     index.update().map_err(|error| Failure::ours(&error))?;
     Ok(index)
+}
+
+fn no_log(dir: &Path) -> Failure {
+    Failure::usage(format!("no audit log in `{}`", dir.display()))
 }
 
 fn has_log(dir: &Path) -> bool {
@@ -209,10 +213,12 @@ fn show_all(index: &Index, id: &str, json: bool) -> Result<ExitStatus, Failure> 
 
 fn check(dir: &Path, args: &VerifyArgs) -> Result<ExitStatus, Failure> {
     let key = match &args.key {
-        Some(path) => PublicKey::read(path),
-        None => PublicKey::beside(dir),
+        Some(path) => PublicKey::read(path).map_err(|error| Failure::bad(&error))?,
+        None => PublicKey::beside(dir).map_err(|error| match has_log(dir) {
+            true => Failure::bad(&error),
+            false => no_log(dir),
+        })?,
     };
-    let key = key.map_err(|error| Failure::bad(&error))?;
     let expect = args.expect.as_deref().map(expected).transpose()?;
     let report = verify(dir, &key, expect).map_err(|error| Failure::bad(&error))?;
     match args.json {
@@ -268,5 +274,5 @@ fn redact(dir: PathBuf, ids: &[u64], reason: &str) -> Result<ExitStatus, Failure
     let hit = log
         .redact(&ids.iter().copied().collect(), reason)
         .map_err(|error| Failure::ours(&error))?;
-    print(&format!("redacted {} records\n", hit.len()))
+    print(&format!("redacted {}\n", shown::counted(hit.len() as u64, "record")))
 }

@@ -57,27 +57,36 @@ pub(super) fn report(report: &Report, key: &PublicKey) -> String {
         );
     }
     if report.more_problems > 0 {
-        text += &format!("{} more problems not shown\n", report.more_problems);
+        text += &format!("{} not shown\n", counted(report.more_problems, "more problem"));
     }
     for note in &report.notes {
         text += &format!("note: {note}\n");
     }
     if report.unsigned > 0 {
-        text += &format!("note: the last {} records are not signed yet\n", report.unsigned);
+        text += &format!(
+            "note: {} at the end not signed yet\n",
+            counted(report.unsigned, "record")
+        );
     }
     if report.redacted > 0 {
-        text += &format!("note: {} records are redacted\n", report.redacted);
+        text += &format!("note: {} redacted\n", counted(report.redacted, "record"));
     }
     let verdict = match report.is_clean() {
         true => "audit log verified",
         false => "audit log has been modified or is damaged",
     };
     text += &format!(
-        "{verdict}: {} records in {} segments, key {key}\n",
-        report.records, report.segments
+        "{verdict}: {} in {}, key {key}\n",
+        counted(report.records, "record"),
+        counted(report.segments, "segment")
     );
     if let Some(head) = report.head {
         text += &format!("head {}:{}\n", head.seq, head.hash);
     }
     visible(&text)
+}
+
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
