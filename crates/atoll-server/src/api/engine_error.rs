@@ -30,7 +30,7 @@ impl From<EngineError> for ApiError {
                 Self::new(ErrorCode::NoWall, error.to_string()).hint(fix.clone())
             }
             EngineError::Tier(TierError::NotInTier(_)) => Self::new(ErrorCode::NotInTier, error.to_string())
-                .hint("create the sandbox in the `gvisor` or `microvm` tier"),
+                .hint("the tier is chosen when the sandbox is created"),
             EngineError::Tier(TierError::NotSaved(_)) => Self::new(ErrorCode::Conflict, error.to_string()),
             EngineError::Snapshot(snapshot) => of_snapshot(snapshot),
             EngineError::Input(input) if is_about_a_path(input) => {
