@@ -10,7 +10,7 @@ const MAX_BYTES: usize = 96 << 10;
 pub enum EnvironmentError {
     #[error("environment exceeds 96 KiB ({bytes} bytes); pass large values as input files")]
     Large { bytes: usize },
-    #[error("invalid environment variable name {shown}: it must not be empty or contain `=` or NUL")]
+    #[error("invalid environment variable name `{shown}`: it must not be empty or contain `=` or NUL")]
     Name { shown: String },
     #[error("the value of environment variable `{name}` contains NUL")]
     Value { name: String },
@@ -44,7 +44,7 @@ pub fn check_environment(env: &BTreeMap<String, String>) -> Result<(), Environme
 
 fn check_variable(name: &str, value: &str) -> Result<(), EnvironmentError> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        let shown = format!("{name:?}");
+        let shown = name.escape_debug().to_string();
         return Err(EnvironmentError::Name { shown });
     }
     match value.contains('\0') {

@@ -33,7 +33,7 @@ pub struct Input {
 pub enum InputError {
     #[error("input name is empty")]
     EmptyName,
-    #[error("input name is not a plain file name: {shown}")]
+    #[error("input name is not a plain file name: `{shown}`")]
     NotPlain { shown: String },
     #[error("input name is longer than {MAX_NAME_BYTES} bytes: {length}")]
     LongName { length: usize },
@@ -86,7 +86,7 @@ impl Input {
         let name = match (name, own) {
             (Some(name), _) => name.to_owned(),
             (None, Some(own)) => own.into_string().map_err(|raw| InputError::NotPlain {
-                shown: format!("{raw:?}"),
+                shown: raw.as_encoded_bytes().escape_ascii().to_string(),
             })?,
             (None, None) => return Err(InputError::EmptyName),
         };
@@ -138,7 +138,7 @@ fn check_name(name: &str) -> Result<(), InputError> {
     let strange = name.chars().any(|c| c.is_control() || c == '\\');
     if strange || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(InputError::NotPlain {
-            shown: format!("{name:?}"),
+            shown: name.escape_debug().to_string(),
         });
     }
     Ok(())

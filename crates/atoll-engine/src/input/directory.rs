@@ -81,7 +81,7 @@ fn own_name(path: &Path) -> Result<String, InputError> {
     let name = real.file_name().ok_or(InputError::EmptyName)?;
     let plain = name.to_str().map(str::to_owned);
     plain.ok_or_else(|| InputError::NotPlain {
-        shown: format!("{name:?}"),
+        shown: name.as_encoded_bytes().escape_ascii().to_string(),
     })
 }
 

@@ -47,7 +47,8 @@ pub enum PolicyError {
         #[source]
         error: Box<PolicyError>,
     },
-    #[error("cannot parse the policy: {0}")]
+    // The parser ends its text with a line break.
+    #[error("cannot parse the policy: {}", .0.to_string().trim_end())]
     Text(Box<toml::de::Error>),
     #[error("cannot parse the policy: {0}")]
     Object(String),

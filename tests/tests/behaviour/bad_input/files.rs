@@ -34,7 +34,7 @@ fn inputs_that_are_not_there_or_are_no_files() -> Result<()> {
         ),
         (
             &["ok.py", "--in", "other=../x"],
-            "input name is not a plain file name: \"../x\"",
+            "input name is not a plain file name: `../x`",
         ),
     ])
 }
@@ -78,27 +78,27 @@ fn hostile_input_names() -> Result<()> {
     check(&[
         (
             &["ok.py", "--in", "x.csv=../x"],
-            "input name is not a plain file name: \"../x\"",
+            "input name is not a plain file name: `../x`",
         ),
         (
             &["ok.py", "--in", "x.csv=/etc/passwd"],
-            "input name is not a plain file name: \"/etc/passwd\"",
+            "input name is not a plain file name: `/etc/passwd`",
         ),
         (
             &["ok.py", "--in", "x.csv=a\nb"],
-            "input name is not a plain file name: \"a\\nb\"",
+            "input name is not a plain file name: `a\\nb`",
         ),
         (
             &["ok.py", "--in", "x.csv=\u{1b}[31m"],
-            "input name is not a plain file name: \"\\u{1b}[31m\"",
+            "input name is not a plain file name: `\\u{1b}[31m`",
         ),
         (
             &["ok.py", "--in", "x.csv=.."],
-            "input name is not a plain file name: \"..\"",
+            "input name is not a plain file name: `..`",
         ),
         (
             &["ok.py", "--in", "x.csv=."],
-            "input name is not a plain file name: \".\"",
+            "input name is not a plain file name: `.`",
         ),
         (&["ok.py", "--in", "x.csv="], "input name is empty"),
         (
@@ -132,6 +132,6 @@ fn input_names_that_are_not_utf8() -> Result<()> {
         &["ok.py".as_ref(), "--in".as_ref(), OsStr::from_bytes(b"\xff.csv")],
         None,
     )?;
-    assert_eq!(own, "input name is not a plain file name: \"\\xFF.csv\"");
+    assert_eq!(own, "input name is not a plain file name: `\\xff.csv`");
     Ok(())
 }

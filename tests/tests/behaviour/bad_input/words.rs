@@ -155,9 +155,12 @@ fn flags_that_make_no_sense() -> Result<()> {
     check(&[
         (
             &["ok.py", "--env", "NOVALUE"],
-            "invalid `--env` \"NOVALUE\": expected NAME=VALUE",
+            "invalid `--env` value `NOVALUE`: expected NAME=VALUE",
         ),
-        (&["ok.py", "--env", "=x"], "invalid `--env` \"=x\": expected NAME=VALUE"),
+        (
+            &["ok.py", "--env", "=x"],
+            "invalid `--env` value `=x`: expected NAME=VALUE",
+        ),
         (
             &[
                 "ok.py",

@@ -196,6 +196,9 @@ fn all_files(listed: InputDirectory) -> Vec<Input> {
 fn variable(pair: &str) -> Result<(String, String), Failure> {
     match pair.split_once('=') {
         Some((name, value)) if !name.is_empty() && !pair.contains('\0') => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Failure::usage(format!("invalid `--env` {pair:?}: expected NAME=VALUE"))),
+        _ => Err(Failure::usage(format!(
+            "invalid `--env` value `{}`: expected NAME=VALUE",
+            pair.escape_debug()
+        ))),
     }
 }
