@@ -56,7 +56,10 @@ impl<'a> Report<'a> {
         self.verdict = self.verdict.max(verdict);
         let offset = self.outer.unwrap_or(offset);
         let shown = shown(what);
-        if self.is_told_enough(rule) || !self.seen.insert((rule, offset, shown.clone())) {
+        if self.is_told_enough(rule) || self.has_longer(rule, offset, &shown) {
+            return;
+        }
+        if !self.seen.insert((rule, offset, shown.clone())) {
             return;
         }
         let (line, column) = self.lines.place(offset);
@@ -69,6 +72,13 @@ impl<'a> Report<'a> {
             message: rule.sentence().replace("{}", &shown),
             instead: rule.instead().replace("{}", &shown),
         });
+    }
+
+    /// Whether a longer name was found at the same place: `os.environ.get` includes `os.environ`.
+    fn has_longer(&self, rule: Rule, offset: usize, name: &str) -> bool {
+        let is_longer = |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        let mut seen = self.seen.iter();
+        seen.any(|(of, at, other)| *of == rule && *at == offset && is_longer(other))
     }
 
     /// The first of each rule is always told: floors go by rules.

@@ -63,6 +63,23 @@ fn all() -> Vec<(String, Case)> {
 }
 
 #[test]
+fn a_dotted_name_is_one_finding() {
+    let policy = load("strict").unwrap();
+    let code = "import os\nprint(os.environ.get('X'))";
+    let found = review(code, Language::Python, &policy.code).findings;
+    let found: Vec<&str> = found
+        .iter()
+        .filter(|one| one.line == 2 && one.rule == "import.module")
+        .map(|one| one.message.as_str())
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found.iter().all(|message| message.contains("`os.environ.get`")),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn every_case_has_exactly_its_findings() {
     let all = all();
     assert!(all.len() >= 300, "only {} cases", all.len());
