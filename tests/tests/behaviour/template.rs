@@ -238,6 +238,13 @@ fn show_has_the_digest_that_receipts_name_and_the_packages() -> Result<()> {
             .is_some_and(|version| version.starts_with(char::is_numeric)),
         "{ipython}"
     );
+    let text = run(&["template", "show", "python-min"])?.stdout;
+    let version = ipython["version"].as_str().unwrap_or_default();
+    assert!(
+        text.contains("\npackages\n") && text.contains(&format!("\n  ipython {version}\n")),
+        "{text}"
+    );
+    assert!(!text.contains("null") && !text.contains("entries"), "{text}");
     Ok(())
 }
 

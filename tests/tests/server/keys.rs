@@ -81,6 +81,9 @@ fn keys_are_shown_once() {
         assert!(listed.stdout.contains(made["id"].as_str().unwrap()), "{listed:?}");
         assert!(!listed.stdout.contains(secret), "{listed:?}");
     }
+    let listed = run_command(atoll_in(home.path()).args(["keys", "list"])).unwrap();
+    let header: Vec<&str> = listed.stdout.lines().take(1).flat_map(str::split_whitespace).collect();
+    assert_eq!(header, ["ID", "TENANT", "SCOPES", "STATE", "NAME"]);
 }
 
 #[test]

@@ -117,7 +117,12 @@ fn list(json: bool) -> Result<ExitStatus, Failure> {
     if json {
         return print_json(&KeyList { keys });
     }
-    print(&keys.iter().map(row).collect::<String>())
+    let header = (!keys.is_empty()).then(|| columns(["ID", "TENANT", "SCOPES", "STATE", "NAME"]));
+    print(&header.into_iter().chain(keys.iter().map(row)).collect::<String>())
+}
+
+fn columns([id, tenant, scopes, state, name]: [&str; 5]) -> String {
+    format!("{id:<30} {tenant:<12} {scopes:<15} {state:<35} {name}\n")
 }
 
 fn row(key: &Key) -> String {
@@ -127,14 +132,8 @@ fn row(key: &Key) -> String {
         (None, Some(at)) => format!("last used {at}"),
         (None, None) => "never used".to_owned(),
     };
-    format!(
-        "{} {:<12} {:<15} {:<35} {}\n",
-        key.id,
-        key.tenant,
-        scopes.join(","),
-        state,
-        visible(&key.name)
-    )
+    let name = visible(&key.name);
+    columns([key.id.as_str(), &key.tenant, &scopes.join(","), &state, &name])
 }
 
 fn revoke(id: &str, json: bool) -> Result<ExitStatus, Failure> {

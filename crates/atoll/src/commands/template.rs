@@ -4,12 +4,12 @@ use super::audit::{log_of, noted};
 use super::{home, usable_home};
 use crate::args::{TemplateArgs, TemplateCommand};
 use crate::bar::Bar;
-use crate::output::{Failure, note, visible};
+use crate::output::{Failure, note, on_one_line, visible};
 use atoll_core::Language;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
 use atoll_engine::template::{
-    HostProgram, ImageSource, OtherBuild, SourceError, Template, TemplateError, TemplateInfo, TemplateStore,
+    HostProgram, ImageInfo, ImageSource, OtherBuild, SourceError, Template, TemplateError, TemplateInfo, TemplateStore,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -202,18 +202,12 @@ fn show(store: &TemplateStore, name: &str, json: bool) -> Result<ExitStatus, Fai
     if json {
         return print_json(&details);
     }
-    let value = serde_json::to_value(&details).map_err(|error| Failure::ours(&error))?;
-    let mut text = String::new();
-    for (key, value) in value.as_object().into_iter().flatten() {
-        match value {
-            serde_json::Value::Array(_) if key == "programs" => {
-                text.push_str(&format!("{key:<12} {}\n", programs(&details.programs)));
-            }
-            serde_json::Value::Array(items) => text.push_str(&format!("{key:<12} {} entries\n", items.len())),
-            serde_json::Value::String(word) => text.push_str(&format!("{key:<12} {}\n", visible(word))),
-            other => text.push_str(&format!("{key:<12} {other}\n")),
-        }
-    }
+    let mut text: String = facts(&details.info);
+    text.push_str(&format!("{:<12} {}\n", "programs", programs(&details.programs)));
+    text.extend(details.info.other_builds.iter().map(other_row));
+    text.push_str("packages\n");
+    let lines = details.packages.iter();
+    text.extend(lines.map(|package| format!("  {} {}\n", on_one_line(&package.name), on_one_line(&package.version))));
     print(&text)
 }
 
@@ -230,6 +224,35 @@ fn programs(all: &[HostProgram]) -> String {
     } else {
         format!("{found} (not found on the host: {missing})")
     }
+}
+
+/// One line for each fact that is known.
+fn facts(info: &TemplateInfo) -> String {
+    let state = if info.built { "built" } else { "not built" };
+    let image = info.image.as_ref();
+    let languages = |image: &ImageInfo| {
+        image
+            .languages
+            .iter()
+            .map(|one| one.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let known = [
+        ("name", Some(info.name.clone())),
+        ("description", Some(info.description.clone())),
+        ("state", Some(state.to_owned())),
+        ("digest", info.digest.clone()),
+        ("python", info.python.clone()),
+        ("size", info.size_bytes.map(|bytes| format!("{} MiB", bytes >> 20))),
+        ("built at", info.built_at.clone()),
+        ("image", image.map(|image| image.source.clone())),
+        ("image digest", image.map(|image| image.digest.clone())),
+        ("languages", image.map(languages)),
+        ("no python", image.and_then(|image| image.no_python.clone())),
+    ];
+    let line = |(name, value): (&str, Option<String>)| Some(format!("{name:<12} {}\n", on_one_line(&value?)));
+    known.into_iter().filter_map(line).collect()
 }
 
 fn remove(store: &TemplateStore, name: &str) -> Result<ExitStatus, Failure> {
