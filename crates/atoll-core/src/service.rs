@@ -148,6 +148,12 @@ choice!(
 );
 
 choice!(
+    /// What the audit log keeps of an execution besides digests: nothing, its code, or its code and its output.
+    RecordLevel, "level of audit records",
+    { None = "none", Code = "code", Full = "full" }
+);
+
+choice!(
     /// Which log lines are written: this level and above.
     LogLevel, "log level",
     { Error = "error", Warn = "warn", Info = "info", Debug = "debug" }

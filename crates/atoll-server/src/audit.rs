@@ -20,7 +20,7 @@ impl AuditSettings {
     pub fn options(&self, home: &Path) -> AuditOptions {
         AuditOptions {
             dir: self.dir.as_ref().map_or_else(|| home.join("audit"), Into::into),
-            keep_code: self.keep_code,
+            record: self.record,
             segment_bytes: self.segment_bytes.get(),
             keep_bytes: self.keep_bytes.map(LogBytes::get),
             key_bytes_per_day: self.key_bytes_per_day.map(BytesPerDay::get),

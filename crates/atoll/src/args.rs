@@ -487,7 +487,7 @@ pub(crate) enum AuditCommand {
     Report(ReportArgs),
     /// Verify an HTML report; needs only the file and the public key
     VerifyReport(VerifyReportArgs),
-    /// Export entries, one JSON object per line
+    /// Export entries, one JSON object per line, or the executions of a sandbox as a notebook
     Export(ExportArgs),
     /// Erase the private fields of entries: code, names, addresses, commands, errors
     Redact {
@@ -543,9 +543,12 @@ pub(crate) struct VerifyReportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Output format: Atoll's own JSON Lines, or OCSF 1.3 (API Activity)
+    /// Output format: Atoll's own JSON Lines, OCSF 1.3 (API Activity), or a Jupyter notebook of the executions of a sandbox
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: ExportFormat,
+    /// Sandbox of the notebook; only with --format ipynb
+    #[arg(long, value_name = "ID")]
+    pub(crate) sandbox: Option<String>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
 }
@@ -573,6 +576,7 @@ pub(crate) struct FilterArgs {
 pub(crate) enum ExportFormat {
     Jsonl,
     Ocsf,
+    Ipynb,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 use super::check;
 use anyhow::{Context, Result, bail, ensure};
+use atoll_core::service::RecordLevel;
 use atoll_engine::audit::{Action, Actor, AuditError, AuditLog, AuditOptions, Closing, Ending, Opening};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,7 +15,7 @@ const ROUNDS: usize = 12;
 
 fn options(dir: &Path) -> AuditOptions {
     AuditOptions {
-        keep_code: true,
+        record: RecordLevel::Code,
         // Many rolls, so that some are hit.
         segment_bytes: 6_000,
         ..AuditOptions::new(dir.to_owned())

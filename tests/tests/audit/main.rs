@@ -3,6 +3,7 @@
 mod commands;
 mod e2b;
 mod kill;
+mod notebook;
 mod report;
 mod server;
 mod settings;

@@ -8,7 +8,7 @@ use serde_json::json;
 #[test]
 fn each_dispatch_of_a_server_is_written_down_with_its_caller() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let mut server = Server::start(home.path(), &["--audit-keep-code=true"])?;
+    let mut server = Server::start(home.path(), &["--audit-record=code"])?;
     let key = server.new_key(&json!({"name": "n", "tenant": "team", "scopes": ["run", "read"]}))?;
     let send = |method: &str, path: &str, body: Option<serde_json::Value>| {
         server.send_as(&key, method, path, body.map(|body| body.to_string()).as_deref())

@@ -201,7 +201,7 @@ fn refused_code_that_has_the_value_in_it_is_told_and_kept_without_it() -> Result
     let mut refused = command(dir.path());
     refused
         .env("ATOLL_AUDIT_DIR", log.path().join("log"))
-        .env("ATOLL_AUDIT_KEEP_CODE", "true")
+        .env("ATOLL_AUDIT_RECORD", "full")
         .env("OTHER", secret);
     let ran = run_command(refused.args([
         "--secret", "TOKEN", "--secret", "OTHER", "--policy", "strict", "-c", &code,

@@ -4,6 +4,7 @@
 use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::log::AuditLog;
+use super::output::RecordedOutput;
 use super::record::{Actor, Behind, Closed, FileFact, FindingFact, KeyFact, Opened, Secrets, Traffic};
 use crate::gate::{PassedCommand, RefusedCommand};
 use atoll_core::execution::{Execution, Hint, OutputFile, Receipt, Usage};
@@ -85,6 +86,7 @@ impl<'a> Opening<'a> {
             paths: bounded(self.paths, |path| shortened(path, MAX_PATH)),
             command: bounded(self.command, |word| cut(word, MAX_TEXT)),
             error: None,
+            output: None,
         };
         let opened = Opened {
             action: self.action,
@@ -124,6 +126,8 @@ pub struct Closing {
     pub traffic: Option<Traffic>,
     pub about_key: Option<KeyFact>,
     pub behind: Behind,
+    /// Of an execution, without secrets.
+    pub output: Option<Box<RecordedOutput>>,
 }
 
 impl Closing {
@@ -144,6 +148,7 @@ impl Closing {
             traffic: None,
             about_key: None,
             behind: Behind::default(),
+            output: None,
         }
     }
 
@@ -220,6 +225,7 @@ impl Closing {
         let secrets = Secrets {
             paths: bounded(self.paths, |path| shortened(path, MAX_PATH)),
             error: self.error.map(|error| shortened(&error, MAX_ERROR)),
+            output: self.output,
             ..Secrets::default()
         };
         let facts = self.receipt;
@@ -250,7 +256,7 @@ fn digest_of(receipt: &Receipt) -> Digest {
 }
 
 /// The first bytes of a text, whole characters only.
-fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
 }
@@ -263,7 +269,7 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{}… sha256:{}", cut(text, most), Digest::of(text.as_bytes()))
 }
 
-fn bounded(texts: Vec<String>, shorten: impl Fn(&str) -> String) -> Vec<String> {
+pub(super) fn bounded(texts: Vec<String>, shorten: impl Fn(&str) -> String) -> Vec<String> {
     let mut left = MAX_TEXTS;
     let mut kept = Vec::new();
     for text in texts {

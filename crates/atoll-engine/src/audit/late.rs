@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// More are lost: ends are then told as `lost` at the next start.
 pub(super) const MAX_LATE: usize = 16_384;
 
+/// The output of an execution can be long. Where more ends wait than this, those behind are written without it.
+const MAX_LATE_OUTPUTS: usize = 64;
+
 #[derive(Clone, Debug)]
 pub(super) enum Late {
     End(Box<Closed>, Secrets),
@@ -26,8 +29,13 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Whether the caller has to see to it that [`super::AuditLog::catch_up`] is called soon: nobody else does.
-    pub(super) fn add(&self, late: Late) -> bool {
+    pub(super) fn add(&self, mut late: Late) -> bool {
         let mut waiting = lock(&self.waiting);
+        if waiting.len() >= MAX_LATE_OUTPUTS
+            && let Late::End(_, secrets) = &mut late
+        {
+            secrets.output = None;
+        }
         if waiting.len() < MAX_LATE {
             waiting.push_back(late);
         }

@@ -16,6 +16,7 @@ use super::quota::Quota;
 use super::record::{Actor, Body, Closed, Opened, Receipts, Secrets};
 use super::writers::{self, Writer};
 use crate::lock::lock;
+use atoll_core::service::RecordLevel;
 use atoll_guard::redact::Redactor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -31,8 +32,8 @@ const RESERVED_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct AuditOptions {
     pub dir: PathBuf,
-    /// Keep the code itself, not only its digest.
-    pub keep_code: bool,
+    /// What is kept of executions besides digests.
+    pub record: RecordLevel,
     /// A segment that is longer is followed by the next.
     pub segment_bytes: u64,
     /// All segments together; the oldest go. `None`: no bound.
@@ -47,7 +48,7 @@ impl AuditOptions {
     pub fn new(dir: PathBuf) -> Self {
         Self {
             dir,
-            keep_code: false,
+            record: RecordLevel::None,
             segment_bytes: 16 << 20,
             keep_bytes: None,
             key_bytes_per_day: None,
@@ -129,6 +130,11 @@ impl AuditLog {
         &self.options.dir
     }
 
+    /// Whether ends of executions have their output.
+    pub fn keeps_output(&self) -> bool {
+        self.options.record == RecordLevel::Full
+    }
+
     /// Whether an append waits for the disk.
     pub fn is_slow(&self) -> bool {
         self.options.sync
@@ -142,7 +148,7 @@ impl AuditLog {
     /// What the others that begin need, perhaps on another thread.
     pub fn prepare(&self, opening: Opening<'_>) -> Prepared {
         let hides = opening.hides.clone();
-        let (opened, secrets) = opening.split(self.options.keep_code);
+        let (opened, secrets) = opening.split(self.options.record != RecordLevel::None);
         Prepared { opened, secrets, hides }
     }
 

@@ -13,7 +13,8 @@
 //! | `verify.rs` | finds what was changed, with the segments and the public key only |
 //! | `report.rs` | entries with the part of the chain that proves them, as one page |
 //! | `redact.rs`, `retain.rs` | forgetting that stays provable |
-//! | `index.rs`, `ocsf.rs` | questions, and other people's words |
+//! | `output.rs` | what is kept of the output of an execution |
+//! | `index.rs`, `ocsf.rs`, `notebook.rs` | questions, and other people's words |
 
 mod action;
 mod catch_up;
@@ -31,7 +32,9 @@ mod line;
 mod lock;
 mod log;
 mod moment;
+mod notebook;
 mod ocsf;
+mod output;
 mod quota;
 mod record;
 mod redact;
@@ -52,7 +55,9 @@ pub use key::PublicKey;
 pub use line::{BadLine, Line, MAX_LINE, Private, decode};
 pub use log::{AuditLog, AuditOptions, Prepared};
 pub use moment::Moment;
+pub use notebook::notebook;
 pub use ocsf::ocsf;
+pub use output::{RecordedOutput, RecordedResult};
 pub use record::{
     Actor, Behind, Body, Closed, FileFact, FindingFact, KeyFact, Missed, Missing, Opened, Place, Record, Secrets,
     Traffic,

@@ -3,6 +3,7 @@
 use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::moment::Moment;
+use super::output::RecordedOutput;
 use atoll_core::execution::{Receipt, Usage};
 use atoll_core::{ExecutionId, SandboxId, Tier};
 use serde::{Deserialize, Serialize};
@@ -346,6 +347,8 @@ pub struct Secrets {
     pub paths: Vec<String>,
     pub command: Vec<String>,
     pub error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Box<RecordedOutput>>,
 }
 
 impl Secrets {

@@ -30,7 +30,7 @@ const PAGE: usize = 500;
 pub enum ReportError {
     #[error(transparent)]
     Log(#[from] AuditError),
-    #[error("the audit log has no entries for this report")]
+    #[error("the audit log has no such entries")]
     Empty,
     #[error("the report exceeds {MAX_ENTRIES} entries or {} MiB; narrow it with --since and --until", MAX_PAGE >> 20)]
     TooLarge,

@@ -4,6 +4,7 @@ use super::action::{Action, Ending};
 use super::digest::Digest;
 use super::line::Line;
 use super::moment::Moment;
+use super::output::RecordedOutput;
 use super::record::{Actor, Body, FileFact, FindingFact, KeyFact, Traffic};
 use atoll_core::execution::{Receipt, Usage};
 use atoll_core::{ExecutionId, SandboxId, Tier};
@@ -42,6 +43,8 @@ pub struct View {
     pub inputs: Vec<FileFact>,
     pub outputs: Vec<FileFact>,
     pub output_paths: Vec<String>,
+    /// Of an execution; only where the log keeps output.
+    pub output: Option<Box<RecordedOutput>>,
     pub findings: Vec<FindingFact>,
     pub verdict: Option<String>,
     pub approver: Option<String>,
@@ -108,6 +111,7 @@ impl View {
             hash: opened.hash,
             closed_hash: closed.map(|(line, _)| line.hash),
             output_paths: late.paths,
+            output: late.output,
             error: late.error,
             inputs: end.as_ref().map(|end| end.inputs.clone()).unwrap_or_default(),
             outputs: end.as_ref().map(|end| end.outputs.clone()).unwrap_or_default(),

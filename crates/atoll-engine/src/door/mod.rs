@@ -17,9 +17,10 @@ pub use ticket::Ticket;
 pub use upload::Upload;
 pub use visits::Visit;
 
-use crate::audit::{Action, Actor, AuditLog, Closing, Ending, Opening};
+use crate::audit::{Action, Actor, AuditLog, Closing, Ending, Opening, RecordedOutput};
 use crate::engine::EngineError;
 use crate::sandbox::{SandboxSpec, Walled};
+use atoll_core::execution::Execution;
 use std::sync::Arc;
 
 /// Where dispatches are written down.
@@ -74,6 +75,12 @@ impl Door {
             Audit::Log(log) => Ticket::open_or_late(log, log.prepare(opening)),
             Audit::Off { .. } => Ticket::none(),
         }
+    }
+
+    /// What the log keeps of an execution that has lost its secrets.
+    fn output_of(&self, execution: &Execution) -> Option<Box<RecordedOutput>> {
+        let keeps = matches!(&self.audit, Audit::Log(log) if log.keeps_output());
+        keeps.then(|| Box::new(RecordedOutput::of(execution)))
     }
 
     /// The same door for somebody else.

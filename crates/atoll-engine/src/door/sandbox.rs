@@ -194,6 +194,7 @@ impl Sandbox {
         };
         let facts = |done: &Executed| Closing {
             approver: done.approver.clone(),
+            output: self.door.output_of(&done.execution),
             ..Closing::of_execution(&done.execution)
         };
         Ok(self.door.dispatch(opening, work, facts).await?.execution)

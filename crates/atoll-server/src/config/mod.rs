@@ -120,7 +120,7 @@ pub struct LogSettings {
 pub struct AuditSettings {
     /// `None`: `audit` in the data directory.
     pub dir: Option<String>,
-    pub keep_code: bool,
+    pub record: RecordLevel,
     pub segment_bytes: SegmentBytes,
     /// `None`: no bound.
     pub keep_bytes: Option<LogBytes>,
@@ -229,7 +229,7 @@ impl Default for Settings {
             },
             audit: AuditSettings {
                 dir: None,
-                keep_code: false,
+                record: RecordLevel::None,
                 segment_bytes: SegmentBytes::known(16 << 20),
                 keep_bytes: None,
                 key_bytes_per_day: Some(BytesPerDay::known(64 << 20)),

@@ -261,7 +261,7 @@ settings! {
     "log.format", Text, "Format of the log on stderr [text|json]", |s| s.log.format, put, show;
     "log.level", Text, "Log level [error|warn|info|debug]", |s| s.log.level, put, show;
     "audit.dir", Optional, "Directory of the audit log [none: `audit` in the data directory]", |s| s.audit.dir, put_path, show_path;
-    "audit.keep_code", Flag, "Store the code of executions in the audit log, not only its digest", |s| s.audit.keep_code, put_flag, show;
+    "audit.record", Text, "What the audit log stores of executions besides digests: nothing, the code, or the code and the output [none|code|full]", |s| s.audit.record, put, show;
     "audit.segment_bytes", Number, "Size at which the audit log starts a new segment", |s| s.audit.segment_bytes, put, show_tight;
     "audit.sync", Flag, "Flush each audit log entry to disk before the action starts", |s| s.audit.sync, put_flag, show;
     "audit.keep", Optional, "Age at which audit log segments are deleted [none: never]", |s| s.audit.keep, put_optional, show_option;

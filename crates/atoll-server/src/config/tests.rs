@@ -233,7 +233,7 @@ fn every_setting_has_its_own_flag_and_variable() {
 fn commands_look_at_the_settings_of_the_audit_log_and_at_no_others() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("atoll.toml");
-    let text = "listen = 7\nnobody_knows = 1\n[audit]\ndir = \"/of/the/file\"\nkeep_code = true\n";
+    let text = "listen = 7\nnobody_knows = 1\n[audit]\ndir = \"/of/the/file\"\nrecord = \"code\"\n";
     fs_err::write(&path, text).unwrap();
     let read = |environment: Environment| {
         resolve_audit(&Sources {
@@ -244,8 +244,8 @@ fn commands_look_at_the_settings_of_the_audit_log_and_at_no_others() {
     };
     let audit = read(env(&[("ATOLL_LISTEN", "x"), ("ATOLL_AUDIT_SYNC", "true")])).unwrap();
     assert_eq!(
-        (audit.dir.as_deref(), audit.keep_code, audit.sync),
-        (Some("/of/the/file"), true, true)
+        (audit.dir.as_deref(), audit.record, audit.sync),
+        (Some("/of/the/file"), RecordLevel::Code, true)
     );
     let audit = read(env(&[("ATOLL_AUDIT_DIR", "/of/the/variable")])).unwrap();
     assert_eq!(audit.dir.as_deref(), Some("/of/the/variable"));

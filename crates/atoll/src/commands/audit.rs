@@ -6,13 +6,13 @@ mod shown;
 
 use super::template::{print, print_json, written};
 use super::{home, sources, usable_home};
-use crate::args::{AuditArgs, AuditCommand, ExportFormat, VerifyArgs};
+use crate::args::{AuditArgs, AuditCommand, ExportArgs, ExportFormat, VerifyArgs};
 use crate::output::{Failure, visible};
 use atoll_core::outcome::ExitStatus;
 use atoll_core::{ExecutionId, SandboxId};
 use atoll_engine::audit::{
-    AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Opening, Place, PublicKey, Query, View, ocsf,
-    verify,
+    AuditError, AuditLog, AuditOptions, Closing, Digest, Ending, Index, Opening, Place, PublicKey, Query, View,
+    notebook, ocsf, verify,
 };
 use atoll_engine::{EngineError, TierError};
 use atoll_server::config::resolve_audit;
@@ -98,7 +98,7 @@ pub(crate) fn run(args: AuditArgs) -> Result<ExitStatus, Failure> {
         AuditCommand::Verify(args) => check(&dir, &args),
         AuditCommand::Report(args) => report::run(&dir, args),
         AuditCommand::VerifyReport(args) => report::check(&args),
-        AuditCommand::Export(args) => export(&dir, filter::query(args.filter)?, args.format),
+        AuditCommand::Export(args) => export(&dir, args),
         AuditCommand::Redact { ids, reason } => redact(dir, &ids, &reason),
     }
 }
@@ -245,17 +245,35 @@ fn expected(text: &str) -> Result<Place, Failure> {
     })
 }
 
-fn export(dir: &Path, mut query: Query, format: ExportFormat) -> Result<ExitStatus, Failure> {
+fn export(dir: &Path, args: ExportArgs) -> Result<ExitStatus, Failure> {
+    let query = filter::query(args.filter)?;
+    let spell: fn(&View) -> serde_json::Result<String> = match (args.format, &args.sandbox) {
+        (ExportFormat::Ipynb, Some(sandbox)) => return replay(dir, sandbox, &query),
+        (ExportFormat::Ipynb, None) => return Err(Failure::usage("no sandbox for the notebook: give --sandbox")),
+        (_, Some(_)) => {
+            return Err(Failure::usage(
+                "--sandbox needs --format ipynb; for JSON use `atoll audit show ID --json`",
+            ));
+        }
+        (ExportFormat::Jsonl, None) => serde_json::to_string,
+        (ExportFormat::Ocsf, None) => |view| serde_json::to_string(&ocsf(view)),
+    };
+    lines(dir, query, spell)
+}
+
+fn replay(dir: &Path, sandbox: &str, query: &Query) -> Result<ExitStatus, Failure> {
+    let mut entries = report::of_sandbox(&indexed(dir)?, sandbox)?;
+    entries.retain(|view| query.takes(view));
+    print_json(&notebook(&entries))
+}
+
+fn lines(dir: &Path, mut query: Query, spell: fn(&View) -> serde_json::Result<String>) -> Result<ExitStatus, Failure> {
     let index = indexed(dir)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     loop {
         let page = index.list(&query, PAGE).map_err(|error| Failure::ours(&error))?;
         for view in &page {
-            let line = match format {
-                ExportFormat::Jsonl => serde_json::to_string(view),
-                ExportFormat::Ocsf => serde_json::to_string(&ocsf(view)),
-            };
-            let line = line.map_err(|error| Failure::ours(&error))?;
+            let line = spell(view).map_err(|error| Failure::ours(&error))?;
             if let Err(error) = writeln!(out, "{line}") {
                 return written(Err(error));
             }

@@ -344,7 +344,7 @@ fn found_below(dir: &Path, text: &str) -> Vec<String> {
 fn a_secret_stays_in_no_file_and_no_log_wherever_it_was_used() {
     let home = tempfile::tempdir().unwrap();
     let flags = [
-        "--audit-keep-code=true",
+        "--audit-record=full",
         "--log-level",
         "debug",
         "--policy-default",

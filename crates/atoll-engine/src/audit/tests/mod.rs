@@ -6,11 +6,13 @@ mod forget;
 mod guards;
 mod index;
 mod later;
+mod output;
 mod quota;
 mod report;
 mod tamper;
 
 use super::*;
+use atoll_core::service::RecordLevel;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ fn actor() -> Actor {
 
 fn small(dir: &Path) -> AuditOptions {
     AuditOptions {
-        keep_code: true,
+        record: RecordLevel::Code,
         // Two or three entries.
         segment_bytes: 2_000,
         ..AuditOptions::new(dir.to_owned())
@@ -96,15 +98,15 @@ fn an_entry_that_is_dropped_was_given_up() {
 
 #[test]
 fn code_is_kept_only_by_setting_and_its_digest_always() {
-    for keep_code in [true, false] {
+    for record in [RecordLevel::Code, RecordLevel::None] {
         let dir = tempfile::tempdir().unwrap();
         let options = AuditOptions {
-            keep_code,
+            record,
             ..small(dir.path())
         };
         write(&AuditLog::open(options).unwrap(), 1);
         let text = std::fs::read_to_string(dir.path().join("000001.jsonl")).unwrap();
-        assert_eq!(text.contains("print(0)"), keep_code);
+        assert_eq!(text.contains("print(0)"), record == RecordLevel::Code);
         assert!(text.contains(&Digest::of(b"print(0)").to_string()));
     }
 }

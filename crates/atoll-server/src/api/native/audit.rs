@@ -31,7 +31,7 @@ pub(crate) struct AuditQuery {
 /// One page of audit log entries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditList {
-    /// In the format of `atoll audit export`
+    /// In the format of `atoll audit export`, without recorded output
     #[schema(value_type = Vec<Object>)]
     entries: Vec<View>,
     /// Pass as `before` to get the next page; `null` on the last page
@@ -84,5 +84,10 @@ fn moment(text: &str) -> Result<Moment, ApiError> {
 fn read(dir: PathBuf, asked: &Asked, most: usize) -> Result<Vec<View>, AuditError> {
     let mut index = Index::open(&dir)?;
     index.update()?;
-    index.list(asked, most)
+    let mut entries = index.list(asked, most)?;
+    // Of a whole page it could be more than a request may take.
+    for entry in &mut entries {
+        entry.output = None;
+    }
+    Ok(entries)
 }

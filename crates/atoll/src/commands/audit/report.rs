@@ -9,7 +9,7 @@ use crate::output::{Failure, visible};
 use atoll_core::SandboxId;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{
-    AuditError, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, check_page, make_page,
+    AuditError, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, View, check_page, make_page,
 };
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,6 +44,15 @@ fn query(index: &Index, args: ReportArgs) -> Result<ReportQuery, Failure> {
         Some(name) => query.of_key(index, name).map_err(|error| Failure::ours(&error)),
         None => Ok(query),
     }
+}
+
+/// All entries of a sandbox.
+pub(super) fn of_sandbox(index: &Index, id: &str) -> Result<Vec<View>, Failure> {
+    let query = ReportQuery {
+        sandbox: Some(sandbox(id)?),
+        ..ReportQuery::default()
+    };
+    query.entries(index).map_err(|error| failure(&error))
 }
 
 fn sandbox(text: &str) -> Result<SandboxId, Failure> {
