@@ -22,7 +22,8 @@ pub use proof::{BadReport, ProvenReport};
 /// Of a report as text; each is read into memory.
 const MAX_ENTRIES: usize = 100_000;
 /// Of a report as a page.
-pub const MAX_PAGE: usize = 64 << 20;
+pub const MAX_PAGE: usize = MAX_PAGE_MIB << 20;
+const MAX_PAGE_MIB: usize = 64;
 const PAGE: usize = 500;
 
 /// Why there is no report.
@@ -32,7 +33,7 @@ pub enum ReportError {
     Log(#[from] AuditError),
     #[error("the audit log has no such entries")]
     Empty,
-    #[error("the report exceeds {MAX_ENTRIES} entries or {} MiB; narrow it with --since and --until", MAX_PAGE >> 20)]
+    #[error("the report exceeds {MAX_ENTRIES} entries or {MAX_PAGE_MIB} MiB; narrow it with --since and --until")]
     TooLarge,
     #[error("the newest records of the report are not signed yet; a server signs every five seconds: retry then")]
     Unsigned,
