@@ -48,6 +48,14 @@ pub fn show_millis(ms: u64) -> String {
     }
 }
 
+/// Counts in words: `10,000`.
+pub fn show_grouped(count: u64) -> String {
+    match count {
+        0..1000 => count.to_string(),
+        _ => format!("{},{:03}", show_grouped(count / 1000), count % 1000),
+    }
+}
+
 /// Splits `1.5GiB` into its number (in thousandths) and unit, without floating point.
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
@@ -239,6 +247,12 @@ mod tests {
         assert_eq!("500ms".parse::<WallMillis>().unwrap().get(), 500);
         assert_eq!("30".parse::<WallMillis>().unwrap().get(), 30_000);
         assert_eq!("0.5".parse::<CpuMilli>().unwrap().get(), 500);
+    }
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        let shown = [0, 500, 1_000, 10_000, 1_234_007].map(show_grouped);
+        assert_eq!(shown, ["0", "500", "1,000", "10,000", "1,234,007"]);
     }
 
     #[test]

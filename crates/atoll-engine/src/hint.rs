@@ -7,6 +7,7 @@ pub(crate) use network::with_reason;
 
 use crate::execute::{Ended, limit_in_words};
 use atoll_core::execution::{CodeError, Hint};
+use atoll_core::quantity::show_grouped;
 use atoll_core::{Limits, Outcome};
 
 const INPUTS: &str = "/data/input/";
@@ -143,7 +144,8 @@ fn more_processes(limits: &Limits) -> Hint {
 }
 
 fn of_room(ended: &Ended, limits: &Limits) -> Option<Hint> {
-    let rule = format!("scratch disk: {}, {} files", limits.scratch, limits.scratch_inodes);
+    let files = show_grouped(limits.scratch_inodes.get());
+    let rule = format!("scratch disk: {}, {files} files", limits.scratch);
     let instead = more(
         "delete files that are no longer needed",
         "scratch_bytes",

@@ -5,7 +5,7 @@ use atoll_core::execution::Execution;
 use atoll_core::form::Form;
 use atoll_core::quantity::{MIB, MemoryBytes, OpenFiles, OutputBytes, ScratchBytes, ScratchInodes};
 use atoll_core::{Limits, Outcome};
-use atoll_tests::Place;
+use atoll_tests::{Place, run};
 
 fn rule(execution: &Execution) -> Option<&str> {
     execution.hint.as_ref().map(|hint| hint.rule.as_str())
@@ -43,7 +43,7 @@ async fn scratch_bytes_are_limited() -> Result<()> {
         let full = place.python(&code).await?;
         assert_eq!(
             (full.outcome, rule(&full)),
-            (Outcome::Error, Some("scratch disk: 16 MiB, 10000 files")),
+            (Outcome::Error, Some("scratch disk: 16 MiB, 10,000 files")),
             "{dir}: {full:?}"
         );
         let cleaned = place
@@ -56,10 +56,21 @@ async fn scratch_bytes_are_limited() -> Result<()> {
     let one = place.python("open('one', 'wb').write(bytes(17 << 20))").await?;
     assert_eq!(
         (one.outcome, rule(&one)),
-        (Outcome::Error, Some("scratch disk: 16 MiB, 10000 files")),
+        (Outcome::Error, Some("scratch disk: 16 MiB, 10,000 files")),
         "{one:?}"
     );
     place.end().await
+}
+
+#[test]
+fn a_saved_file_that_may_be_incomplete_is_noted() -> Result<()> {
+    let out = tempfile::tempdir()?;
+    let dir = out.path().to_string_lossy();
+    let code = "with open('/data/output/a', 'wb') as file:\n    while True: file.write(bytes(1 << 20))";
+    let ran = run(&["run", "--template", "python-min", "--out", &dir, "-c", code])?;
+    let note = "note: the scratch disk was full; saved files may be incomplete\n";
+    assert!(ran.stderr.contains("saved: ") && ran.stderr.contains(note), "{ran:?}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -197,7 +208,7 @@ async fn large_scratch_is_on_disk_limited_and_gone_at_the_end() -> Result<()> {
         .await?;
     assert_eq!(
         (full.outcome, rule(&full)),
-        (Outcome::Error, Some("scratch disk: 200 MiB, 10000 files")),
+        (Outcome::Error, Some("scratch disk: 200 MiB, 10,000 files")),
         "{full:?}"
     );
     place.end().await?;

@@ -3,6 +3,7 @@
 use super::exhausted::{is_disk_full, is_out_of_descriptors};
 use super::{ApiError, ErrorCode};
 use crate::clock::Timestamp;
+use atoll_core::quantity::show_grouped;
 use atoll_core::wire::agent::Refusal;
 use atoll_core::{Limits, Outcome};
 use atoll_engine::audit::AuditError;
@@ -166,7 +167,8 @@ impl ApiError {
         match self.code() {
             ErrorCode::NoRoom => self.hint(format!(
                 "the scratch disk is limited to {} and {} files; delete files, or use a sandbox with a larger scratch disk",
-                limits.scratch, limits.scratch_inodes
+                limits.scratch,
+                show_grouped(limits.scratch_inodes.get())
             )),
             _ => self,
         }

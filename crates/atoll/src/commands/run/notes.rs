@@ -3,7 +3,7 @@
 use super::shown;
 use crate::output::{on_one_line, visible};
 use atoll_core::Outcome;
-use atoll_core::execution::{CodeError, Execution, RichResult};
+use atoll_core::execution::{CodeError, Execution, Hint, RichResult};
 use atoll_engine::SavedFiles;
 use std::path::PathBuf;
 
@@ -34,6 +34,10 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
     text.push_str(&guarded(&execution.results));
     for path in saved {
         text.push_str(&format!("saved: {}\n", on_one_line(&path.to_string_lossy())));
+    }
+    let is_full = |hint: &Hint| hint.rule.starts_with("scratch disk:");
+    if !saved.is_empty() && execution.hint.as_ref().is_some_and(is_full) {
+        text.push_str("note: the scratch disk was full; saved files may be incomplete\n");
     }
     for file in execution.files.iter().filter(|file| !file.unredacted.is_empty()) {
         let (path, names) = (on_one_line(&file.path), file.unredacted.join("`, `"));
