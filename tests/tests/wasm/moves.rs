@@ -26,6 +26,12 @@ fn what_needs_more_runs_again_before_anything_is_told() -> Result<()> {
     assert!(choice.reason.contains("resource"), "{choice:?}");
     let typed = run(&["run", "--tier", "auto", "-c", HIDDEN])?;
     assert_eq!(typed.stdout, "once\nmore\n", "{typed:?}");
+    assert!(
+        typed.stderr.contains("note: tier jail: ModuleNotFoundError"),
+        "{typed:?}"
+    );
+    let named = run(&["run", "--tier", "wasm", "-c", "1"])?;
+    assert!(!named.stderr.contains("note: tier"), "{named:?}");
     Ok(())
 }
 

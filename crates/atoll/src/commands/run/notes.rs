@@ -2,8 +2,8 @@
 
 use super::shown;
 use crate::output::{on_one_line, visible};
-use atoll_core::Outcome;
 use atoll_core::execution::{CodeError, Execution, Hint, RichResult};
+use atoll_core::{Outcome, Tier};
 use atoll_engine::SavedFiles;
 use std::path::PathBuf;
 
@@ -52,7 +52,17 @@ pub(super) fn of(execution: &Execution, saved: &[PathBuf], files: &SavedFiles) -
         text.push_str(&format!("note: {} more files were not saved\n", files.unseen));
     }
     text.push_str(&left_behind(&files.elsewhere));
+    text.push_str(&tier(execution));
     text
+}
+
+/// The tier that `auto` has chosen, and why.
+fn tier(execution: &Execution) -> String {
+    let choice = execution.tier_choice.as_ref();
+    let choice = choice.filter(|choice| choice.asked == Some(Tier::Auto));
+    choice.map_or(String::new(), |choice| {
+        format!("note: tier {}: {}\n", execution.tier, on_one_line(&choice.reason))
+    })
 }
 
 /// What a viewer is not given, said once for all results.
