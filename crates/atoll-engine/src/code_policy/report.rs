@@ -74,11 +74,12 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Whether a longer name was found at the same place: `os.environ.get` includes `os.environ`.
+    /// Whether a longer name was found at the same place: `os.environ.get` includes `os.environ`. All that is found in
+    /// code inside of code has one place, so it is not compared.
     fn has_longer(&self, rule: Rule, offset: usize, name: &str) -> bool {
         let is_longer = |other: &str| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
         let mut seen = self.seen.iter();
-        seen.any(|(of, at, other)| *of == rule && *at == offset && is_longer(other))
+        self.outer.is_none() && seen.any(|(of, at, other)| *of == rule && *at == offset && is_longer(other))
     }
 
     /// The first of each rule is always told: floors go by rules.
