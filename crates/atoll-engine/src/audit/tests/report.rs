@@ -42,7 +42,7 @@ fn mixed(dir: &Path) -> Arc<AuditLog> {
 
 fn page_of(dir: &Path, name: &str) -> Result<String, ReportError> {
     let index = indexed(dir);
-    let query = ReportQuery::default().of_key(&index, name.to_owned()).unwrap();
+    let query = ReportQuery::default().of_key(&index, name.to_owned())?;
     make_page(&index, query)
 }
 
