@@ -1,6 +1,6 @@
 //! `cargo xtask dist`: the tarball and the Python wheel, with checksums and an SBOM; and the test that installs both into
 //! an empty Debian root and runs the README's example there. Both carry the ready-made files of the tier `wasm`, so that
-//! an installed binary needs no package index for it.
+//! an installed binary needs no package index for it, and the AppArmor profile that `atoll doctor` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use fs_err as fs;
 
-use crate::guest_kernel::{codename, mirror};
+use crate::apparmor::Parser;
+use crate::archive::{codename, mirror};
 use crate::project::Project;
 use crate::python::MATURIN;
 use crate::steps::{check, said};
@@ -34,6 +35,9 @@ const ROOT_PACKAGES: &str = "ca-certificates,e2fsprogs,python3,python3-pip,pytho
 const RELATIVE_MANIFEST: &str = "manifest-path = \"../crates/atoll/Cargo.toml\"";
 /// Where both packages have the ready-made files: below the binary in the tarball, below the prefix in the wheel.
 const READY_MADE: &str = "share/atoll/wasm";
+/// Where both packages have the AppArmor profile, and where the source tree has it.
+const APPARMOR: &str = "share/atoll/apparmor";
+const APPARMOR_SOURCE: &str = "packaging/apparmor/atoll";
 /// Runs without any package index.
 const WASM_RUN: &str = "ATOLL_HOME=/wasm-home PIP_NO_INDEX=1 UV_OFFLINE=1";
 
@@ -57,7 +61,7 @@ pub(crate) fn build(project: &Project) -> Result<Packages> {
         fs::remove_dir_all(&dir)?;
     }
     fs::create_dir_all(&dir)?;
-    let staged = stage_ready_made(project, &dir)?;
+    let staged = stage(project, &dir)?;
     let wheel = build_wheel(project, &staged, &dir)?;
     let sbom = extract_sbom(project, &wheel, &dir)?;
     let tarball = build_tarball(project, &staged, &sbom, &dir)?;
@@ -70,12 +74,19 @@ pub(crate) fn build(project: &Project) -> Result<Packages> {
     Ok(Packages { tarball, wheel })
 }
 
-/// A copy of `packaging/` with the license, the README and, as the data of the wheel, the ready-made files. Nothing generated
-/// is written to the source tree.
-fn stage_ready_made(project: &Project, dir: &Path) -> Result<PathBuf> {
+/// A copy of `packaging/` with the license, the README and, as the data of the wheel, the ready-made files and the
+/// AppArmor profile. Nothing generated is written to the source tree.
+fn stage(project: &Project, dir: &Path) -> Result<PathBuf> {
     let staged = dir.join("staged");
-    let files = staged.join("data/data").join(READY_MADE);
-    check(project.command(project.atoll_binary()).arg("__wasm-pack").arg(files))?;
+    let data = staged.join("data/data");
+    check(
+        project
+            .command(project.atoll_binary())
+            .arg("__wasm-pack")
+            .arg(data.join(READY_MADE)),
+    )?;
+    fs::create_dir_all(data.join(APPARMOR))?;
+    fs::copy(project.root.join(APPARMOR_SOURCE), data.join(APPARMOR).join("atoll"))?;
     let packaging = project.root.join("packaging");
     let manifest = packaging.join("../crates/atoll/Cargo.toml");
     let settings = fs::read_to_string(packaging.join("pyproject.toml"))?;
@@ -131,10 +142,12 @@ fn build_tarball(project: &Project, staged: &Path, sbom: &Path, dir: &Path) -> R
         fs::copy(project.root.join(document), to)?;
     }
     fs::copy(sbom, tree.join("sbom.cdx.json"))?;
-    fs::create_dir_all(tree.join(READY_MADE))?;
-    for file in fs::read_dir(staged.join("data/data").join(READY_MADE))? {
-        let file = file?;
-        fs::copy(file.path(), tree.join(READY_MADE).join(file.file_name()))?;
+    for below in [READY_MADE, APPARMOR] {
+        fs::create_dir_all(tree.join(below))?;
+        for file in fs::read_dir(staged.join("data/data").join(below))? {
+            let file = file?;
+            fs::copy(file.path(), tree.join(below).join(file.file_name()))?;
+        }
     }
     let tarball = dir.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
@@ -184,7 +197,19 @@ pub(crate) fn test(project: &Project) -> Result<()> {
     root.sh("mkdir /opt/tarball && tar --extract --gzip --strip-components=1 --directory /opt/tarball --file /packages/*.tar.gz")?;
     root.run_example("/opt/tarball/atoll")?;
     root.run_wasm("/opt/tarball/atoll")?;
+    test_apparmor_profiles(project, &root)?;
     root.remove()
+}
+
+/// The profile of each package is parsed, not loaded.
+fn test_apparmor_profiles(project: &Project, root: &EmptyRoot) -> Result<()> {
+    let parser = Parser::ensure(project)?;
+    for prefix in ["opt/wheel", "opt/tarball"] {
+        let profile = root.dir.join(prefix).join(APPARMOR).join("atoll");
+        parser.check(&profile)?;
+        parser.check_refuses(&profile)?;
+    }
+    Ok(())
 }
 
 /// A Debian root with nothing but what the README asks for.

@@ -8,6 +8,8 @@
     reason = "a command line tool for developers; its output is what it prints"
 )]
 
+mod apparmor;
+mod archive;
 mod areas;
 mod deny;
 mod dist;

@@ -7,6 +7,12 @@ use crate::step::{Step, StepError};
 use crate::walls::{NoWall, fix};
 use std::fs;
 
+/// The packages have the profile in `share/`, the source tree in `packaging/`.
+const INSTALL_PROFILE: &str = "as root, copy the AppArmor profile `share/atoll/apparmor/atoll` of the package \
+    (`packaging/apparmor/atoll` in the source tree) to /etc/apparmor.d/atoll, change the path in it unless this binary \
+    is /usr/local/bin/atoll or /usr/bin/atoll, and run `apparmor_parser -r /etc/apparmor.d/atoll`; \
+    or run Atoll as root";
+
 /// One layer of the jail on this host: is it there, what is known of it, how to get it.
 #[derive(Clone, Debug)]
 pub struct Layer {
@@ -88,18 +94,21 @@ pub(super) fn check(mode: Mode, ours: &[u32]) -> Result<Result<Layout, String>, 
 fn layers(mode: Mode, groups: &Result<Layout, String>) -> Vec<Layer> {
     vec![
         proc_visible(),
-        user_namespaces(),
+        user_namespaces(rustix::process::geteuid().is_root(), |path| {
+            fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+        }),
         seccomp(),
         landlock(),
         cgroups(mode, groups),
     ]
 }
 
-fn user_namespaces() -> Layer {
-    let read = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+/// `read` gives the trimmed text of a file below /proc.
+fn user_namespaces(root: bool, read: impl Fn(&str) -> Option<String>) -> Layer {
     let max = read("/proc/sys/user/max_user_namespaces").and_then(|text| text.parse::<u64>().ok());
-    let root = rustix::process::geteuid().is_root();
     let switch = |path: &str, off: &str| !root && read(path).as_deref() == Some(off);
+    // A process with a profile has its name and mode here, any other the word `unconfined`.
+    let has_profile = || read("/proc/self/attr/apparmor/current").is_some_and(|label| label.ends_with(" (unconfined)"));
     let (available, detail, fix) = if max.unwrap_or(0) == 0 {
         (
             false,
@@ -112,11 +121,11 @@ fn user_namespaces() -> Layer {
             "user namespaces are restricted to root".to_owned(),
             Some("sysctl -w kernel.unprivileged_userns_clone=1, or run as root".to_owned()),
         )
-    } else if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+    } else if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") && !has_profile() {
         (
             false,
             "AppArmor restricts user namespaces for unprivileged users".to_owned(),
-            Some("sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run as root".to_owned()),
+            Some(INSTALL_PROFILE.to_owned()),
         )
     } else {
         (true, format!("allowed, at most {} at a time", max.unwrap_or(0)), None)
@@ -244,4 +253,45 @@ pub(super) fn become_namespace_root() -> Result<(), StepError> {
     fs::write("/proc/self/setgroups", "deny").step("disable setgroups")?;
     fs::write("/proc/self/gid_map", format!("0 {gid} 1")).step("write the gid map")?;
     fs::write("/proc/self/uid_map", format!("0 {uid} 1")).step("write the uid map")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROFILE: &str = include_str!("../../../../packaging/apparmor/atoll");
+
+    /// An Ubuntu host, on which this process has the given label.
+    fn on_ubuntu(root: bool, label: Option<&str>) -> Layer {
+        user_namespaces(root, |path| match path {
+            "/proc/sys/user/max_user_namespaces" => Some("15000".to_owned()),
+            "/proc/sys/kernel/unprivileged_userns_clone" | "/proc/sys/kernel/apparmor_restrict_unprivileged_userns" => {
+                Some("1".to_owned())
+            }
+            "/proc/self/attr/apparmor/current" => label.map(str::to_owned),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_restriction_by_apparmor_is_answered_by_the_profile() {
+        for label in [None, Some("unconfined"), Some("docker-default (enforce)")] {
+            let layer = on_ubuntu(false, label);
+            assert!(!layer.available && layer.required, "{layer:?}");
+            let fix = layer.fix.unwrap();
+            assert!(fix.contains("share/atoll/apparmor/atoll"), "{fix}");
+            assert!(!fix.contains("sysctl"), "{fix}");
+            let command = "apparmor_parser -r /etc/apparmor.d/atoll";
+            assert!(fix.contains(command) && PROFILE.contains(command), "{fix}");
+        }
+    }
+
+    #[test]
+    fn a_process_with_the_profile_and_root_are_not_restricted() {
+        assert!(PROFILE.contains("\nprofile atoll "));
+        for (root, label) in [(false, Some("atoll (unconfined)")), (true, Some("unconfined"))] {
+            let layer = on_ubuntu(root, label);
+            assert!(layer.available && layer.fix.is_none(), "{layer:?}");
+        }
+    }
 }
