@@ -2,7 +2,6 @@
 //! is looked at. Where code may read and write says [`crate::policy::CodePolicy`].
 
 use crate::policy::CodePolicy;
-use atoll_core::Language;
 
 /// Names of files that shells, SSH and Python take at their start.
 const STARTUP: [&str; 15] = [
@@ -47,9 +46,10 @@ pub(super) fn module_of(path: &str) -> Option<&str> {
     is_module.then_some(name)
 }
 
-/// Whether a file would be imported in place of a module that the policy lists.
-pub(super) fn replaces_listed(policy: &CodePolicy, module: &str) -> bool {
-    policy.modules.contains_key("python") && policy.allows_module(Language::Python, module)
+/// Whether a file is a module by its name, and the policy lists modules: any listed module may import it by that name.
+pub(super) fn is_unlisted_code(policy: &CodePolicy, path: &str) -> bool {
+    let is_code = module_of(path).is_some() || path.ends_with(".pth");
+    is_code && policy.modules.contains_key("python")
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ impl Walker<'_, '_, '_> {
                 self.code_of_text(call)
             }
             "pandas.eval" => self.frame_code(call),
+            "pandas.set_option" | "pandas.option_context" => self.backend(call),
             "shutil.rmtree" => self.writes(Rule::FileDeleteTree, call, 0, "path"),
             "importlib.util.spec_from_file_location" | "importlib.machinery.SourceFileLoader" => {
                 self.add(Rule::ImportHidden, call, &format!("`{path}`"));
@@ -70,6 +71,7 @@ impl Walker<'_, '_, '_> {
                     self.add(Rule::DataUnpickle, call, path);
                 }
             }
+            _ if loads_results(path) => self.add(Rule::DataUnpickle, call, path),
             _ => self.io_call(path, call),
         }
     }
@@ -143,6 +145,23 @@ impl Walker<'_, '_, '_> {
                 let shown = text.map_or_else(|| format!("`{}`", self.source(call)), |text| format!("`{text}`"));
                 self.add(Rule::ImportHidden, call, &shown);
                 text.into_iter().for_each(|text| self.module(text, call));
+            }
+        }
+    }
+
+    /// `plotting.backend` names a module that pandas imports.
+    fn backend(&mut self, call: &ExprCall) {
+        let is_backend = |option: &Value| option.whole_text().is_some_and(|text| text.contains("backend"));
+        let options: Vec<Value> = call.arguments.args.iter().map(|expr| self.folder.value(expr)).collect();
+        for pair in options.chunks(2) {
+            if let [option, module] = pair
+                && is_backend(option)
+                && let Some(name) = module.whole_text()
+            {
+                if !self.report.policy.allows_module(self.report.language, name) {
+                    self.add(Rule::ImportDynamic, call, name);
+                }
+                self.module(name, call);
             }
         }
     }
@@ -268,7 +287,10 @@ impl Walker<'_, '_, '_> {
                 .max_by_key(|rule| rule.severity())
             {
                 self.add(rule, call, text);
-            } else if text.split('.').any(tables::is_hidden_attribute) {
+            } else if text
+                .split('.')
+                .any(|part| tables::is_hidden_attribute(part) || self.is_leaving_name(part))
+            {
                 self.add(Rule::HiddenName, call, &format!("`{text}`"));
             }
         }
@@ -382,6 +404,11 @@ impl Walker<'_, '_, '_> {
             self.add(Rule::NetworkUse, call, &shown);
         }
     }
+}
+
+/// Results of statsmodels are pickled; its datasets are not.
+fn loads_results(path: &str) -> bool {
+    path.starts_with("statsmodels.") && path.ends_with(".load") && !path.contains(".datasets.")
 }
 
 pub(super) fn is_writing(mode: &str) -> bool {

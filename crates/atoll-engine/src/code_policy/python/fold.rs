@@ -290,7 +290,9 @@ impl Folder<'_> {
                         .for_each(|path| value.add_path(format!("vars:{path}")));
                 }
                 ("pathlib.Path" | "pathlib.PosixPath" | "pathlib.PurePath", Some(place)) => {
-                    value.constant = place.constant.clone();
+                    let rest = arguments.get(1..).unwrap_or_default();
+                    value.add_path("pathlib.Path()".to_owned());
+                    value.constant = texts::method(place, "joinpath", rest).or_else(|| place.constant.clone());
                 }
                 ("pathlib.Path.home" | "pathlib.Path.cwd", None) => {
                     value.add_path("pathlib.Path()".to_owned());

@@ -85,14 +85,8 @@ pub(super) fn cell(report: &mut Report<'_>, name: &str, rest: &str, body: &str, 
             } else if !report.policy.allows_write(path) {
                 report.add(Rule::FileWrite, 0, &shown);
             }
-            if let Some(module) = places::module_of(path)
-                && places::replaces_listed(report.policy, module)
-            {
-                report.add(
-                    Rule::HiddenCode,
-                    0,
-                    &format!("`{module}` is written as a file and imported"),
-                );
+            if places::is_unlisted_code(report.policy, path) {
+                report.add(Rule::HiddenCode, 0, &format!("`{path}` is written as a module"));
             }
         }
         "pypy3" => report.add(Rule::ProcessShell, 0, "%%pypy3"),

@@ -89,6 +89,17 @@ impl Names {
         value
     }
 
+    /// Whether a name is only a function or class of the code itself.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        let binding = self.bound.get(name);
+        binding.is_some_and(|binding| binding.own && binding.value.paths.is_empty() && !binding.mixed)
+    }
+
+    /// Whether this code binds a name, anywhere.
+    pub(super) fn is_bound(&self, name: &str) -> bool {
+        self.bound.contains_key(name)
+    }
+
     /// One value only, for as long as a comprehension's element is looked at. Gives what was there before.
     pub(super) fn put(&mut self, name: &str, value: Value) -> Before {
         let binding = Binding {

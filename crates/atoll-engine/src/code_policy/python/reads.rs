@@ -33,6 +33,7 @@ impl Walker<'_, '_, '_> {
             let place = self.folder.value(&keyword.value);
             self.place(Rule::FileWrite, call, &place);
         }
+        self.formulas(name, function, call);
         call.arguments.args.iter().for_each(|expr| self.environment(expr));
         let spread = call.arguments.keywords.iter().filter(|keyword| keyword.arg.is_none());
         spread.for_each(|keyword| self.environment(&keyword.value));

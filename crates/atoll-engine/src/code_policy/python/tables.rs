@@ -257,6 +257,16 @@ pub(super) const NAMES: &[(&str, Rule)] = &[
     ("annotationlib.", HiddenCode),
     ("numpy.testing.runstring", HiddenCode),
     ("numpy.testing.rundocs", HiddenCode),
+    ("numpy.testing.measure", HiddenCode),
+    ("numpy.testing.extbuild.", ProcessShell),
+    ("numpy.ctypeslib.", ProcessControl),
+    ("numpy.distutils.", ProcessShell),
+    ("matplotlib.testing.", ProcessShell),
+    ("plotly.optional_imports.", ImportHidden),
+    ("pandas.compat.pickle_compat.", DataUnpickle),
+    ("statsmodels.api.load", DataUnpickle),
+    ("statsmodels.api.load_pickle", DataUnpickle),
+    ("statsmodels.iolib.smpickle.", DataUnpickle),
     ("numpy.testing._private.utils.runstring", HiddenCode),
     ("numpy.f2py.", ProcessShell),
     ("pandas.compat._optional.", ImportHidden),
@@ -335,11 +345,27 @@ const REACHED: &[&str] = &[
     "posix",
     "pty",
     "imp",
+    "bltns",
+    "marshal",
+    "pickle",
+    "runpy",
+    "webbrowser",
 ];
 
 pub(super) fn is_reached(part: &str) -> bool {
     REACHED.contains(&part.trim_start_matches('_'))
 }
+
+/// The module that a part of another one is: `_os` is `os`.
+pub(super) fn reached_module(part: &str) -> &str {
+    match part.trim_start_matches('_') {
+        "bltns" => "builtins",
+        module => module,
+    }
+}
+
+/// Functions of listed packages that import what a text names.
+pub(super) const IMPORTERS: &[&str] = &["import_optional", "import_optional_dependency"];
 
 /// Attributes that lead from any object into the interpreter.
 pub(super) const CLIMBING: &[&str] = &[
@@ -502,6 +528,9 @@ pub(super) fn is_risky_text(text: &str) -> bool {
 
 /// The rule of a dotted name, by the longest entry.
 pub(super) fn rule_of(path: &str) -> Option<Rule> {
+    if path.rsplit_once('.').is_some_and(|(_, last)| IMPORTERS.contains(&last)) {
+        return Some(ImportHidden);
+    }
     let entries = by_root().get(root(path))?;
     if HARMLESS.iter().any(|entry| matches(path, entry)) {
         return None;
@@ -684,6 +713,7 @@ pub(super) fn attribute_rule(name: &str) -> Option<Rule> {
     match name {
         name if !name.contains('_') && name != "mro" => None,
         name if CLIMBING.contains(&name) => Some(ObjectClimb),
+        name if IMPORTERS.contains(&name) => Some(ImportHidden),
         name if is_dunder(name) && !ORDINARY_DUNDERS.contains(&name) => Some(Rule::ObjectDunder),
         _ => None,
     }

@@ -16,7 +16,7 @@ pub(super) fn reached(path: &str) -> Option<String> {
         return None;
     }
     let at = 1 + parts.iter().skip(1).position(|part| tables::is_reached(part))?;
-    let module = parts[at].trim_start_matches('_');
+    let module = tables::reached_module(parts[at]);
     let rest = parts[at + 1..].iter().copied();
     // `socket.socket` is a class; `os.path.os` is a module again.
     (at > 1 || parts[0] != module).then(|| std::iter::once(module).chain(rest).collect::<Vec<_>>().join("."))

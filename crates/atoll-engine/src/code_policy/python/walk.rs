@@ -79,10 +79,13 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
         self.imported.insert(root.to_owned());
     }
 
-    /// A file that the code writes, and imports, or that would be imported in place of a listed module.
+    /// A file that the code writes, and imports, or a module that a policy with a list of modules does not know.
     pub(super) fn writes_module(&mut self, path: &str, node: &impl Ranged) {
+        if places::is_unlisted_code(self.report.policy, path) {
+            self.add(Rule::HiddenCode, node, &format!("`{path}` is written as a module"));
+        }
         let Some(module) = places::module_of(path) else { return };
-        if self.imported.contains(module) || places::replaces_listed(self.report.policy, module) {
+        if self.imported.contains(module) {
             self.add(
                 Rule::HiddenCode,
                 node,
@@ -117,7 +120,12 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
 
     fn imports(&mut self, stmt: &Stmt) {
         match stmt {
-            Stmt::Import(import) => import.names.iter().for_each(|alias| self.imported(alias)),
+            Stmt::Import(import) => {
+                for alias in &import.names {
+                    self.imported(alias);
+                    self.leaving_import(alias.name.as_str(), alias);
+                }
+            }
             Stmt::ImportFrom(import) => {
                 let module = import.module.as_ref().map_or("", |module| module.as_str());
                 if import.level > 0 {
@@ -138,6 +146,7 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
                 }
                 for alias in &import.names {
                     let name = alias.name.as_str();
+                    self.leaving_import(&format!("{module}.{name}"), alias);
                     if name == "*" {
                         self.add(Rule::ImportStar, import, module);
                     } else if tables::is_reached(name) && !tables::is_reached(module) {
@@ -233,7 +242,7 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
             && value.paths.is_empty()
             && tables::is_reached(base.attr.as_str())
         {
-            let path = format!("{}.{name}", base.attr.as_str().trim_start_matches('_'));
+            let path = format!("{}.{name}", tables::reached_module(base.attr.as_str()));
             if tables::rule_of(&path).is_some() {
                 self.add(Rule::ImportReach, expr, &path);
             }
@@ -361,6 +370,7 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
                 }
                 let value = self.folder.value(expr);
                 self.part(expr, &value);
+                self.leaving(expr, &value);
                 self.mention(expr, &value);
             }
             Expr::Attribute(attribute) => {
@@ -368,11 +378,13 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
                 self.part(expr, &value);
                 self.owner = attribute.value.range();
                 self.attribute(expr, &value);
+                self.leaving(expr, &value);
                 self.mention(expr, &value);
             }
             Expr::Call(call) => {
                 let value = self.folder.value(expr);
                 self.hidden_text(expr, &value);
+                self.leaving(expr, &value);
                 self.mention(expr, &value);
                 self.call(call);
                 self.callee = Some(call.func.range());
@@ -380,6 +392,7 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
             Expr::Subscript(_) => {
                 let value = self.folder.value(expr);
                 self.hidden_text(expr, &value);
+                self.leaving(expr, &value);
                 self.mention(expr, &value);
                 self.table(expr);
             }
@@ -412,7 +425,7 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
         let name = keyword.attr.as_str();
         if let Some(rule) = tables::attribute_rule(name) {
             self.add(rule, keyword, name);
-        } else if tables::is_hidden_attribute(name) {
+        } else if tables::is_hidden_attribute(name) || self.is_leaving_name(name) {
             self.add(Rule::HiddenName, keyword, &format!("`{name}` is read by a pattern"));
         }
         visitor::walk_pattern_keyword(self, keyword);
