@@ -1,6 +1,7 @@
-//! Text that code prints, without the secrets that are known, kept up to a cap. What goes over the cap is counted and thrown
-//! away: memory stays flat.
+//! Text that code prints, without the secrets that are known, kept up to a cap, and within what output of all executions may
+//! take together. What goes over it is counted and thrown away: memory stays flat.
 
+use crate::share::Room;
 use atoll_guard::redact::{Redactor, Stream};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ pub(crate) struct Capture {
     kept: Vec<u8>,
     cap: usize,
     hides: Option<Stream>,
+    room: Option<Room>,
     pub(crate) truncated: bool,
 }
 
@@ -19,12 +21,19 @@ impl Capture {
             kept: Vec::new(),
             cap: usize::try_from(cap).unwrap_or(usize::MAX),
             hides: None,
+            room: None,
             truncated: false,
         }
     }
 
     pub(crate) fn hiding(mut self, redactor: Option<&Arc<Redactor>>) -> Self {
         self.hides = redactor.map(|redactor| Stream::new(Arc::clone(redactor)));
+        self
+    }
+
+    /// What is kept counts in this room.
+    pub(crate) fn within(mut self, room: &Room) -> Self {
+        self.room = Some(room.clone());
         self
     }
 
@@ -50,6 +59,12 @@ impl Capture {
     /// How many bytes of it there was room for.
     fn keep(&mut self, piece: &[u8]) -> usize {
         let taken = piece.len().min(self.cap - self.kept.len());
+        if self.room.as_ref().is_some_and(|room| !room.add_text(taken)) {
+            // Text has no gaps: nothing is kept from here on.
+            self.cap = self.kept.len();
+            self.truncated = true;
+            return 0;
+        }
         self.truncated |= taken < piece.len();
         self.kept.extend_from_slice(&piece[..taken]);
         taken
@@ -89,6 +104,7 @@ fn cut_to_character(bytes: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::Budget;
 
     #[test]
     fn a_flood_is_cut_and_flagged() {
@@ -105,6 +121,23 @@ mod tests {
         let mut capture = Capture::new(3);
         capture.push(b"abc");
         assert!(!capture.truncated);
+    }
+
+    #[test]
+    fn text_that_all_executions_have_no_room_for_is_cut_and_has_no_gaps() {
+        static FEW: Budget = Budget::new(4_000);
+        let room = Room::of(&FEW);
+        let mut capture = Capture::new(10 << 20).within(&room);
+        let most = vec![b'x'; (1 << 19) + 1_000];
+        assert_eq!(capture.push(&most).len(), most.len());
+        assert!(!capture.truncated);
+        assert!(capture.push(b"no room").is_empty() && capture.truncated);
+        drop(room);
+        let mut other = Capture::new(10 << 20).within(&Room::of(&FEW));
+        assert_eq!(other.push(b"a little of its own").len(), 19);
+        capture.room = None;
+        assert!(capture.push(b"later").is_empty(), "no gaps");
+        assert_eq!(capture.len(), most.len());
     }
 
     #[test]

@@ -145,10 +145,11 @@ pub(crate) async fn execute(
     job: Job<'_>,
     sink: Sink<'_>,
 ) -> Result<Ended, TierError> {
-    let results = Results::new(job.limits.rich_output.get(), job.room);
+    let results = Results::new(job.limits.rich_output.get(), job.room.clone());
     let mut run = Run::new(sandbox, context, job.id, job.limits, results, sink);
-    run.stdout = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
-    run.stderr = Capture::new(job.limits.text_output.get()).hiding(job.care.hides.as_ref());
+    let capture = || Capture::new(job.limits.text_output.get()).within(&job.room);
+    run.stdout = capture().hiding(job.care.hides.as_ref());
+    run.stderr = capture().hiding(job.care.hides.as_ref());
     run.guarded = Guarded::new(job.care);
     if run.is_counted_inside() {
         run.cpu_before = sandbox.usage(u64::MAX).await?.cpu_ms * 1_000_000;

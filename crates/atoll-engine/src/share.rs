@@ -1,6 +1,6 @@
 //! Memory that hostile code can fill, bounded for all sandboxes of this process together: messages of contexts that are not
-//! whole yet, and results of executions. Each always has a little of its own, so one that is greedy takes nothing from a
-//! modest one; and one tenant never has more than half, so that it takes nothing from the others.
+//! whole yet, and text and results of executions. Each always has a little of its own, so one that is greedy takes nothing
+//! from a modest one; and one tenant never has more than half, so that it takes nothing from the others.
 
 use crate::lock::lock;
 use std::collections::BTreeMap;
@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 
 /// Not counted, of each context and of each execution.
 const FREE: usize = 1 << 20;
+/// Text is in memory twice: for the answer at the end, and where it waits until the client reads it.
+const COPIES_OF_TEXT: usize = 2;
 static MESSAGES: Budget = Budget::new(512 << 20);
-static RESULTS: Budget = Budget::new(512 << 20);
+static OUTPUT: Budget = Budget::new(512 << 20);
 
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -88,30 +90,62 @@ impl Drop for Share {
     }
 }
 
-/// Room for the results of one execution. Whoever holds some of them keeps a copy of it: it is given back with the last.
+/// Room for the text and the results of one execution. A holder of some of them keeps a copy of it: it is given back with
+/// the last.
 #[derive(Clone, Debug)]
-pub struct Room(Arc<Mutex<Share>>);
+pub struct Room(Arc<Mutex<OutputShare>>);
+
+#[derive(Debug)]
+struct OutputShare {
+    share: Share,
+    text: usize,
+    results: usize,
+}
+
+impl OutputShare {
+    fn set(&mut self, text: usize, results: usize) -> bool {
+        let fits = self.share.set(text.saturating_add(results));
+        if fits {
+            (self.text, self.results) = (text, results);
+        }
+        fits
+    }
+}
 
 impl Default for Room {
     fn default() -> Self {
-        Self::of(&RESULTS)
+        Self::of(&OUTPUT)
     }
 }
 
 impl Room {
     pub(crate) fn of(budget: &'static Budget) -> Self {
-        Self(Arc::new(Mutex::new(Share::of(budget))))
+        Self(Arc::new(Mutex::new(OutputShare {
+            share: Share::of(budget),
+            text: 0,
+            results: 0,
+        })))
     }
 
     /// Results of so many bytes are there from now on. False if there is no room for them; then it is as before.
     pub fn set(&self, bytes: u64) -> bool {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        lock(&self.0).set(bytes)
+        let results = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut output = lock(&self.0);
+        let text = output.text;
+        output.set(text, results)
+    }
+
+    /// Text of so many more bytes is there from now on. False if there is no room for it; then it is as before.
+    pub(crate) fn add_text(&self, bytes: usize) -> bool {
+        let mut output = lock(&self.0);
+        let more = bytes.saturating_mul(COPIES_OF_TEXT);
+        let (text, results) = (output.text.saturating_add(more), output.results);
+        output.set(text, results)
     }
 
     /// From now on it counts for this tenant.
     pub fn belongs_to(&self, owner: &Arc<str>) {
-        lock(&self.0).belongs_to(owner);
+        lock(&self.0).share.belongs_to(owner);
     }
 }
 
@@ -146,6 +180,16 @@ mod tests {
         assert!(!share("c").set(FREE + 1), "all of it is taken");
         drop((greedy, more, other));
         assert!(lock(&FEW.used).is_empty());
+    }
+
+    #[test]
+    fn text_and_results_of_an_execution_share_its_room() {
+        static FEW: Budget = Budget::new(200);
+        let room = Room::of(&FEW);
+        assert!(room.set(FREE as u64) && room.add_text(30));
+        assert!(!room.add_text(21) && !room.set(FREE as u64 + 41), "text counts twice");
+        assert!(room.set(FREE as u64 + 40) && !room.add_text(1));
+        assert!(room.set(0) && room.add_text(20));
     }
 
     #[test]

@@ -303,11 +303,28 @@ def test_languages(sandbox):
     assert {"python", "javascript", "bash"} <= shown
 
 
-def test_output_that_was_cut_is_told(sandbox):
-    whole = sandbox.run_code("print('x' * 1000)")
-    assert whole.logs.stderr == []
-    cut = sandbox.run_code("print('x' * 2_000_000)")
-    assert cut.logs.stderr == ["note: output was truncated: stdout at 1 MiB\n"]
+def test_large_output_comes_whole(sandbox):
+    printed = sandbox.run_code("print('é' * (5 << 19), end='')")
+    assert printed.error is None and printed.logs.stderr == []
+    assert "".join(printed.logs.stdout) == "é" * (5 << 19)
+    shown = sandbox.run_code("display({'text/plain': 'x' * 20_000_000}, raw=True)")
+    assert shown.error is None and len(shown.results[0].text) == 20_000_000
+
+
+def test_output_above_the_limit_ends_with_an_error(sandbox):
+    printed = sandbox.run_code("print('x' * (20 << 20))")
+    assert printed.error.name == "OutputLimitExceeded"
+    assert "stdout at the limit of 16 MiB per execution" in printed.error.value
+    assert "".join(printed.logs.stdout) == "x" * (16 << 20)
+    shown = sandbox.run_code("for _ in range(3): display({'text/plain': 'x' * 20_000_000}, raw=True)")
+    assert "results at the limit of 50 MiB per execution" in shown.error.value
+    assert [len(r.text) for r in shown.results[:2]] == [20_000_000] * 2
+
+
+def test_an_error_of_the_code_comes_before_that_of_the_output(sandbox):
+    failed = sandbox.run_code("print('x' * (20 << 20)); 1/0")
+    assert failed.error.name == "ZeroDivisionError"
+    assert failed.logs.stderr == ["note: output was truncated: stdout at the limit of 16 MiB per execution\n"]
 
 
 def test_hints_name_what_these_clients_have(sandbox):

@@ -11,6 +11,8 @@ use tokio::sync::Notify;
 /// If so many things wait, text is added to the last one of its kind that is near, not to the last thing only.
 const MOST_ITEMS: usize = 1_000;
 const NEAR: usize = 16;
+/// Text is added to a thing below this only: a client that reads slowly holds one encoded thing beside those that wait.
+const MOST_TEXT: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -80,7 +82,7 @@ impl<O> Default for Said<O> {
 }
 
 impl<O> Said<O> {
-    /// What the results of the execution take, for as long as somebody holds this.
+    /// What the text and the results of the execution take, for as long as somebody holds this.
     pub(crate) fn room(&self) -> Room {
         self.room.clone()
     }
@@ -222,7 +224,7 @@ impl<O> Waiting<O> {
             Item::Text(last, bytes) if *last == kind => Some(bytes),
             _ => None,
         });
-        match same {
+        match same.filter(|bytes| bytes.len() < MOST_TEXT) {
             Some(bytes) => bytes.extend(more),
             None => self.items.push_back(Item::Text(kind, more)),
         }
@@ -292,6 +294,23 @@ mod tests {
             (seen.len(), of(Kind::Stdout), of(Kind::Stderr)),
             (MOST_ITEMS, MOST_ITEMS * 2, MOST_ITEMS * 2)
         );
+    }
+
+    #[tokio::test]
+    async fn much_waiting_text_comes_in_pieces_and_in_order() {
+        let said = Said::default();
+        let full = |letter| vec![letter; MOST_TEXT];
+        said.text(Kind::Stdout, b"1");
+        said.text(Kind::Stdout, &full(b'2'));
+        said.text(Kind::Stdout, b"3");
+        said.text(Kind::Stdout, &full(b'4'));
+        said.text(Kind::Stderr, b"5");
+        let wanted = [
+            Item::Text(Kind::Stdout, [b"1".to_vec(), full(b'2')].concat()),
+            Item::Text(Kind::Stdout, [b"3".to_vec(), full(b'4')].concat()),
+            Item::Text(Kind::Stderr, b"5".to_vec()),
+        ];
+        assert!(all(&said).await == wanted);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
 use crate::sandboxes::Wish;
 use atoll_core::Limits;
-use atoll_core::quantity::{CpuTimeMillis, WallMillis};
+use atoll_core::quantity::{CpuTimeMillis, MIB, OutputBytes, WallMillis};
 use atoll_engine::Secrets;
 use atoll_engine::session::Rule;
 use axum::Json;
@@ -25,6 +25,9 @@ use std::collections::BTreeMap;
 
 /// As long as a name of a host may be.
 const LONGEST_HOST: usize = 255;
+/// Of each of stdout and stderr of one execution, and of its results. Its clients cannot ask for more than the profile has.
+const TEXT_OUTPUT: OutputBytes = OutputBytes::known(16 * MIB);
+const RICH_OUTPUT: OutputBytes = OutputBytes::known(50 * MIB);
 
 /// What clients send. Fields that are not here are of no meaning here.
 #[derive(Debug, Default, Deserialize)]
@@ -216,6 +219,8 @@ fn limits(profile: Limits) -> Limits {
     Limits {
         wall: WallMillis::MAX,
         cpu_time: CpuTimeMillis::MAX,
+        text_output: profile.text_output.max(TEXT_OUTPUT),
+        rich_output: profile.rich_output.max(RICH_OUTPUT),
         ..profile
     }
 }
@@ -246,6 +251,22 @@ mod tests {
         let nothing = json!({"network": {"allowOut": [], "denyOut": ["0.0.0.0/0"], "rules": {}, "egressProxy": null},
             "autoPause": true, "autoPauseMemory": true, "iam": {"tokens": {}}, "mcp": null});
         assert!(refuse_what_is_not_there(&call(&nothing)).is_ok());
+    }
+
+    #[test]
+    fn every_profile_has_the_output_that_these_clients_are_promised() {
+        for profile in [Limits::SMALL, Limits::DATA] {
+            let limits = limits(profile);
+            let output = (limits.text_output.get(), limits.rich_output.get());
+            assert_eq!(output, (16 * MIB, 50 * MIB));
+            assert_eq!((limits.memory, limits.scratch), (profile.memory, profile.scratch));
+        }
+        let more = OutputBytes::known(100 * MIB);
+        let roomy = Limits {
+            text_output: more,
+            ..Limits::SMALL
+        };
+        assert_eq!(limits(roomy).text_output, more);
     }
 
     #[test]

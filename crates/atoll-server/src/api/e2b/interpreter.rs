@@ -235,13 +235,18 @@ impl Run {
     }
 
     fn finish(&self, execution: &Execution) {
-        let notes = [words::cut(execution, self.session.limits()), words::left_out(execution)];
+        let cut = words::cut(execution, self.session.limits());
+        // Clients keep one error: that of the code is worth more to them.
+        let note = cut.as_ref().filter(|_| execution.error.is_some());
+        let notes = [note.map(|cut| format!("note: {cut}\n")), words::left_out(execution)];
         for note in notes.into_iter().flatten() {
             let line = json!({"type": "stderr", "text": note, "timestamp": Timestamp::now()});
             self.said.say(Own::Line(line));
         }
-        if let Some(error) = &execution.error {
-            self.said.say(error_line(error, execution.hint.as_ref()));
+        match (&execution.error, cut) {
+            (Some(error), _) => self.said.say(error_line(error, execution.hint.as_ref())),
+            (None, Some(cut)) => self.said.say(error_line(&words::output_limit(&cut), None)),
+            (None, None) => {}
         }
         let lives = |id: &SandboxId| self.e2b.sandboxes.by_id(id).is_some();
         let next = |context| self.e2b.counts.next(self.session.id(), context, lives);

@@ -3,7 +3,7 @@
 //! Limits of their sandboxes are the operator's; data comes by their own calls.
 
 use atoll_core::Limits;
-use atoll_core::execution::{Execution, Hint};
+use atoll_core::execution::{CodeError, Execution, Hint};
 use atoll_core::quantity::show_bytes;
 
 const ASK: &str = "raise the limit with ";
@@ -40,21 +40,42 @@ pub(super) fn paused(then: &str) -> String {
     format!("the sandbox was paused; connect to the sandbox to resume it, then {then}")
 }
 
-/// Output that was cut looks whole to a client: this is said in its stderr.
+/// What is missing of the output, and the limit that it met.
 pub(super) fn cut(execution: &Execution, limits: &Limits) -> Option<String> {
     let cut = execution.truncated;
     let (text, rich) = (limits.text_output.get(), limits.rich_output.get());
     let named = [
-        (cut.stdout, "stdout", text),
-        (cut.stderr, "stderr", text),
-        (cut.results, "results", rich),
+        cut.stdout
+            .then(|| format!("stdout {}", text_cut(&execution.stdout, text))),
+        cut.stderr
+            .then(|| format!("stderr {}", text_cut(&execution.stderr, text))),
+        cut.results.then(|| format!("results {}", at_limit(rich))),
     ];
-    let told: Vec<String> = named
-        .iter()
-        .filter(|(is_cut, ..)| *is_cut)
-        .map(|(_, name, most)| format!("{name} at {}", show_bytes(*most)))
-        .collect();
-    (!told.is_empty()).then(|| format!("note: output was truncated: {}\n", told.join(", ")))
+    let told: Vec<String> = named.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| format!("output was truncated: {}", told.join(", ")))
+}
+
+/// The limit can cut the last letter in two, which is then not shown.
+fn text_cut(kept: &str, most: u64) -> String {
+    let kept = kept.len() as u64;
+    if kept + 3 >= most {
+        at_limit(most)
+    } else {
+        format!("at {kept} bytes, because the server's memory for output is in use")
+    }
+}
+
+fn at_limit(most: u64) -> String {
+    format!("at the limit of {} per execution", show_bytes(most))
+}
+
+/// Output that was cut looks whole to a client: its execution ends with this error.
+pub(super) fn output_limit(cut: &str) -> CodeError {
+    CodeError {
+        name: "OutputLimitExceeded".to_owned(),
+        value: format!("{cut}; write large output to a file and read it with `files.read`"),
+        traceback: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -73,5 +94,14 @@ mod tests {
             "pass the data as a file with `files.write`"
         );
         assert_eq!(instead("anything else"), "anything else");
+    }
+
+    #[test]
+    fn text_that_was_cut_names_the_limit_or_the_memory_of_the_server() {
+        let limit = "at the limit of 1 KiB per execution";
+        assert_eq!(text_cut(&"x".repeat(1024), 1024), limit);
+        assert_eq!(text_cut(&"x".repeat(1021), 1024), limit, "a letter was cut in two");
+        let memory = "at 1000 bytes, because the server's memory for output is in use";
+        assert_eq!(text_cut(&"x".repeat(1000), 1024), memory);
     }
 }
