@@ -238,7 +238,7 @@ fn of_words(ended: &Ended) -> Option<Hint> {
 fn read_only() -> Hint {
     hint(
         "writing to this path",
-        "files: read-only except /data/output, /home/user and /tmp",
+        "files: read-only except /data/output, /home/user, /tmp and other scratch directories",
         "write to /data/output, which is returned with the result, or to /tmp",
     )
 }

@@ -124,7 +124,7 @@ fn a_wall_that_needs_no_limit_has_a_hint() -> Result<()> {
         ("import lightgbm", "packages: only those in the template"),
         (
             "open('/etc/x', 'w')",
-            "files: read-only except /data/output, /home/user and /tmp",
+            "files: read-only except /data/output, /home/user, /tmp and other scratch directories",
         ),
     ] {
         let answer = run_json(&["--template", "python-min", "-c", code])?;
@@ -245,7 +245,7 @@ fn languages_have_short_names() -> Result<()> {
 /// Whether the error ends the code, is a command's, or is caught and printed.
 #[test]
 fn who_meets_a_wall_is_told_which_in_every_language() -> Result<()> {
-    let places = "files: read-only except /data/output, /home/user and /tmp";
+    let places = "files: read-only except /data/output, /home/user, /tmp and other scratch directories";
     let calls = "system calls: only those on the allow-list";
     for (lang, code, rule) in [
         ("bash", "touch /usr/x", places),

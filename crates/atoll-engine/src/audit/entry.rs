@@ -72,8 +72,8 @@ impl<'a> Opening<'a> {
         self
     }
 
-    pub(super) fn split(mut self, keep_code: bool) -> (Opened, Secrets) {
-        let mut code = self.code.filter(|_| keep_code).map(Cow::Borrowed);
+    pub(super) fn split(mut self, keeps_code: bool) -> (Opened, Secrets) {
+        let mut code = self.code.filter(|_| keeps_code).map(Cow::Borrowed);
         if let Some(hides) = &self.hides {
             code = code.map(|code| Cow::Owned(hides.text(&code).into_owned()));
             hides.lines(&mut self.paths);

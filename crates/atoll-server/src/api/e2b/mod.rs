@@ -1,6 +1,6 @@
 //! E2B's protocol, as its published clients speak it: control API, a sandbox's own service, the code interpreter.
 //!
-//! All of it on one listener. A request for a sandbox names it by header or by host; the sandbox itself knows nothing
+//! All of it on one listener. A request for a sandbox names it by header, by host or by path; the sandbox itself knows nothing
 //! of HTTP: its agent does the work.
 
 mod ascii;
