@@ -94,6 +94,13 @@ impl Walker<'_, '_, '_> {
                 self.writes(Rule::FileWrite, call, at + 1, "dst");
             }
         }
+        if let Some(method) = tables::method_of_path(path) {
+            if tables::PATH_WRITERS.contains(&method) {
+                self.writes(Rule::FileWrite, call, 0, "self");
+            } else if tables::PATH_DELETERS.contains(&method) {
+                self.writes(Rule::FileDelete, call, 0, "self");
+            }
+        }
         let in_shell = path
             .strip_prefix("builtins.get_ipython()")
             .or_else(|| path.strip_prefix("IPython.get_ipython()"));

@@ -113,7 +113,7 @@ fn is_plain(code: &str, names: &Names) -> bool {
     is_simple
         && super::with_stack(depth, || {
             super::parse(code).is_some_and(|parsed| {
-                let mut looker = Looker { names, is_plain: true };
+                let mut looker = FormulaVisitor { names, is_plain: true };
                 looker.visit_body(&parsed.syntax().body);
                 looker.is_plain
             })
@@ -121,12 +121,12 @@ fn is_plain(code: &str, names: &Names) -> bool {
 }
 
 /// Looks for calls and attributes that formulas do not have.
-struct Looker<'n> {
+struct FormulaVisitor<'n> {
     names: &'n Names,
     is_plain: bool,
 }
 
-impl<'a> Visitor<'a> for Looker<'_> {
+impl<'a> Visitor<'a> for FormulaVisitor<'_> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         match expr {
             Expr::Call(call) => self.is_plain &= is_part(&call.func, self.names),

@@ -14,6 +14,7 @@ mod needs;
 mod reach;
 mod reads;
 mod sql;
+mod sql_words;
 mod stdlib;
 mod syntax;
 mod tables;

@@ -95,6 +95,11 @@ impl Names {
         binding.is_some_and(|binding| binding.own && binding.value.paths.is_empty() && !binding.mixed)
     }
 
+    /// What this code binds a name to, without the builtin of that name.
+    pub(super) fn bound_to(&self, name: &str) -> Option<&Value> {
+        self.bound.get(name).map(|binding| &binding.value)
+    }
+
     /// Whether this code binds a name, anywhere.
     pub(super) fn is_bound(&self, name: &str) -> bool {
         self.bound.contains_key(name)

@@ -644,6 +644,10 @@ pub(super) const READING_FUNCTIONS: &[(&str, usize, &str)] = &[
     ("duckdb.connect().table_function", 1, "parameters"),
     ("numpy.fromfile", 0, "file"),
     ("numpy.memmap", 0, "filename"),
+    ("numpy.fromregex", 0, "file"),
+    ("pandas.ExcelFile", 0, "path_or_buffer"),
+    ("pandas.HDFStore", 0, "path"),
+    ("os.open", 0, "path"),
 ];
 
 /// How names of functions and methods begin that read what their first argument names.
@@ -657,8 +661,13 @@ pub(super) const READERS: &[&str] = &[
     "from_parquet",
 ];
 
-/// Functions and methods whose first argument is SQL.
+/// Functions and methods that take SQL, and parameters of it.
 pub(super) const SQL_FUNCTIONS: &[&str] = &[
+    "query_df",
+    "extract_statements",
+    "filter",
+    "project",
+    "aggregate",
     "sql",
     "query",
     "execute",
@@ -687,6 +696,8 @@ pub(super) const DELETING_FUNCTIONS: &[(&str, usize, &str)] = &[
 pub(super) const OPENERS: &[(&str, usize)] = &[
     ("builtins.open", 1),
     ("io.open", 1),
+    ("io.open_code", 1),
+    ("io.FileIO", 1),
     ("codecs.open", 1),
     ("gzip.open", 1),
     ("bz2.open", 1),
@@ -706,6 +717,12 @@ pub(super) const PATH_WRITERS: &[&str] = &[
     "chmod",
 ];
 pub(super) const PATH_READERS: &[&str] = &["read_text", "read_bytes", "iterdir", "glob", "rglob", "walk"];
+/// The method of a path that a function is: `pathlib.Path.read_text` takes the path as its first argument.
+pub(super) fn method_of_path(function: &str) -> Option<&str> {
+    let method = function.strip_prefix("pathlib.Path.");
+    method.or_else(|| function.strip_prefix("pathlib.PosixPath."))
+}
+
 pub(super) const PATH_DELETERS: &[&str] = &["unlink", "rmdir", "rename", "replace"];
 
 /// The rule of an attribute, whatever it is an attribute of.

@@ -57,6 +57,7 @@ impl Script<'_, '_, '_> {
             "variable_assignment" => self.assign(node),
             "function_definition" => self.function(node),
             "command" => self.command(node),
+            "declaration_command" => self.declaration(node),
             "file_redirect" => self.redirect(node),
             "pipeline" => self.pipeline(node),
             "while_statement" => self.endless(node),
@@ -144,6 +145,7 @@ impl Script<'_, '_, '_> {
             .collect();
         let shown = format!("{name} {}", texts.join(" "));
         let has = |word: &str| texts.contains(&word);
+        self.reads(name, &texts, at, &shown);
         match name {
             _ if self.functions.iter().any(|own| own == name) => {}
             _ if INSTALLERS.contains(&name) && texts.iter().any(|word| INSTALLING.contains(word)) => {
@@ -167,7 +169,10 @@ impl Script<'_, '_, '_> {
                 }
             }
             _ if SHELLS.contains(&name) && has("-c") => self.shell(&texts, rest, at, &shown),
-            "env" | "printenv" if rest.is_empty() => self.report.add(Rule::EnvironmentDump, at, &shown),
+            "env" | "printenv" if texts.iter().all(|word| word.starts_with('-') || word.contains('=')) => {
+                self.report.add(Rule::EnvironmentDump, at, &shown);
+            }
+            "set" if rest.is_empty() => self.report.add(Rule::EnvironmentDump, at, "set"),
             _ if NETWORK.contains(&name) => self.report.add(Rule::NetworkUse, at, &shown),
             _ if PROCESS.contains(&name) => self.report.add(Rule::ProcessControl, at, &shown),
             "dd" => {
@@ -186,16 +191,6 @@ impl Script<'_, '_, '_> {
                     .iter()
                     .filter(|word| !word.starts_with('-'))
                     .for_each(|path| self.place(rule, path, at, &shown));
-            }
-            _ if READERS.contains(&name) => {
-                let paths = texts
-                    .iter()
-                    .filter(|word| word.starts_with(['/', '~']) || word.contains("../"));
-                for path in paths {
-                    if !self.report.policy.allows_read(path) {
-                        self.report.add(Rule::FileRead, at, &shown);
-                    }
-                }
             }
             _ if WRITERS.contains(&name) => {
                 let mut paths = texts.iter().filter(|word| !word.starts_with('-') && !word.is_empty());
@@ -236,12 +231,52 @@ impl Script<'_, '_, '_> {
         }
     }
 
+    /// Programs that show or copy the files that their words name.
+    fn reads(&mut self, name: &str, texts: &[&str], at: usize, shown: &str) {
+        if self.functions.iter().any(|own| own == name) {
+            return;
+        }
+        let words = texts.iter().filter(|word| !word.starts_with('-') && !word.is_empty());
+        let words: Vec<&str> = words.copied().collect();
+        let has_script = texts.iter().any(|word| ["-e", "-f"].contains(word));
+        let files: Vec<&str> = match name {
+            "dd" => texts.iter().filter_map(|word| word.strip_prefix("if=")).collect(),
+            _ if READERS.contains(&name) || (SEARCHERS.contains(&name) && has_script) => words,
+            _ if SEARCHERS.contains(&name) => words.into_iter().skip(1).collect(),
+            _ if COPIERS.contains(&name) => words.split_last().map(|(_, files)| files.to_vec()).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        files.iter().for_each(|file| self.read(file, at, shown));
+    }
+
+    fn read(&mut self, path: &str, at: usize, shown: &str) {
+        let leaves = path.starts_with(['/', '~']) || path.contains("../");
+        if leaves && !DEVICES.contains(&path) && !self.report.policy.allows_read(path) {
+            self.report.add(Rule::FileRead, at, shown);
+        }
+    }
+
+    /// `export -p` and `declare -x` show all variables; with a name they show or set one.
+    fn declaration(&mut self, node: Node<'_>) {
+        let text = self.text(node);
+        let mut words = text.split_whitespace();
+        let name = words.next().unwrap_or_default();
+        let shows = words.all(|word| word.starts_with('-') && !word.contains(['f', 'F']));
+        if shows && ["declare", "export", "typeset"].contains(&name) {
+            self.report.add(Rule::EnvironmentDump, node.start_byte(), &text);
+        }
+    }
+
     fn redirect(&mut self, node: Node<'_>) {
         let raw = tree::text(node, self.source);
         let Some(to) = node.child_by_field_name("destination") else {
             return;
         };
-        if let Some(path) = self.word(to).text.filter(|_| raw.contains('>')) {
+        let path = self.word(to).text;
+        if let Some(path) = path.as_deref().filter(|_| raw.contains('<')) {
+            self.read(path, node.start_byte(), raw);
+        }
+        if let Some(path) = path.filter(|_| raw.contains('>')) {
             if path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/") {
                 self.report.add(Rule::NetworkUse, node.start_byte(), &path);
             } else if path.parse::<u32>().is_err() {

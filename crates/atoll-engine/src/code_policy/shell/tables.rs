@@ -77,9 +77,16 @@ pub(super) const WRITERS: [&str; 10] = [
     "cp", "tee", "touch", "mkdir", "ln", "install", "chmod", "chown", "truncate", "mv",
 ];
 /// Programs that show the files they are given.
-pub(super) const READERS: [&str; 12] = [
-    "cat", "tac", "head", "tail", "less", "more", "nl", "strings", "xxd", "od", "hexdump", "base64",
+pub(super) const READERS: &[&str] = &[
+    "cat", "tac", "head", "tail", "less", "more", "nl", "strings", "xxd", "od", "hexdump", "base64", "base32", "tar",
+    "sort", "uniq", "cut", "paste", "rev", "wc", "diff", "cmp", "zcat", "gzip", "zip", "fold", "split",
 ];
+/// Those whose first word is a pattern or a script, unless an option has it.
+pub(super) const SEARCHERS: &[&str] = &["grep", "egrep", "fgrep", "rg", "sed", "awk", "gawk", "mawk"];
+/// Those that read all words but the last, which they write.
+pub(super) const COPIERS: &[&str] = &["cp", "install", "ln", "mv"];
+/// Files that are no data.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/stdin", "/dev/urandom", "/dev/random", "/dev/zero"];
 pub(super) const DELETERS: [&str; 4] = ["rm", "rmdir", "unlink", "shred"];
 
 pub(super) fn is_listed(name: &str) -> bool {
