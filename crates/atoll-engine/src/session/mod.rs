@@ -426,14 +426,18 @@ impl Session {
     }
 
     async fn time_is_over(&self, at: Instant, reason: EndReason) {
-        // Used since, or made to live longer.
-        if self.next_end().is_none_or(|(end, _)| end > at) {
+        if self.lives_beyond(at) {
             return;
         }
         let may_pause = self.spec.pause_at_end && !lock(&self.life).clock.is_last(at);
-        if !may_pause || self.pause_now(&Actor::system()).await.is_err() {
+        if !may_pause || self.pause_in_time(at).await.is_err() {
             self.end(reason);
         }
+    }
+
+    /// Used since, made to live longer, or paused.
+    fn lives_beyond(&self, at: Instant) -> bool {
+        self.next_end().is_none_or(|(end, _)| end > at)
     }
 
     /// Nobody has ended it, unless it has left that wall.

@@ -71,8 +71,26 @@ impl Session {
         done.unwrap_or_else(|_| Err(self.blame(EngineError::Interrupted)))
     }
 
-    pub(super) async fn pause_now(&self, by: &Actor) -> Result<(), SessionError> {
+    /// Waits until the pause, resume or rollback that has begun is complete.
+    pub async fn settled(&self) {
+        drop(self.turning.lock().await);
+    }
+
+    async fn pause_now(&self, by: &Actor) -> Result<(), SessionError> {
         let _alone = self.turning.lock().await;
+        self.pause_alone(by).await
+    }
+
+    /// The same at the end of its time, unless it was paused, or made to live longer, while this waited.
+    pub(super) async fn pause_in_time(&self, at: Instant) -> Result<(), SessionError> {
+        let _alone = self.turning.lock().await;
+        match self.lives_beyond(at) {
+            true => Ok(()),
+            false => self.pause_alone(&Actor::system()).await,
+        }
+    }
+
+    async fn pause_alone(&self, by: &Actor) -> Result<(), SessionError> {
         self.turn(Act::Pause)?;
         let sandbox = self.sandbox()?;
         match sandbox.by(by).pause(self.what_to_save()).await {

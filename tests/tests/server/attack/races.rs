@@ -1,10 +1,11 @@
 //! Many at once: limits hold, an end wins over everything else, and nothing hangs.
 
-use atoll_tests::e2b::{create, key_of, read_until};
-use atoll_tests::server::Server;
+use atoll_tests::e2b::{Raw, create, key_of, read_until};
+use atoll_tests::process::eventually;
+use atoll_tests::server::{Server, connect};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 
 #[test]
 fn parallel_creates_never_pass_a_quota() {
@@ -119,5 +120,74 @@ fn one_end_among_many_uses_breaks_no_other_sandbox() {
         });
         let fine = neighbour.run(&server, &format!("print({round} + 40)")).unwrap();
         assert!(fine.body.contains(&format!("{}", round + 40)), "{fine:?}");
+    }
+}
+
+#[test]
+fn a_request_whose_sandbox_is_paused_before_its_body_arrives_wakes_it() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({"autoResume": {"enabled": true}})).unwrap();
+    let body = json!({"code": "print('wo' + 'ke')"}).to_string();
+    let head = format!(
+        "POST /execute HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nE2b-Sandbox-Id: {}\r\nX-Access-Token: {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        server.api,
+        sandbox.id,
+        sandbox.token,
+        body.len()
+    );
+    let mut connection = connect(server.api).unwrap();
+    connection.write_all(head.as_bytes()).unwrap();
+    // The server has found the sandbox running, and waits for the body.
+    let told = read_until(&mut connection, "\r\n\r\n").unwrap();
+    assert!(told.starts_with("HTTP/1.1 100"), "{told}");
+    let pause = format!("/sandboxes/{}/pause", sandbox.id);
+    assert_eq!(server.send("POST", &pause, None).unwrap().status, 204);
+    connection.write_all(body.as_bytes()).unwrap();
+    let answer = Raw::read(&mut connection).unwrap();
+    assert!(answer.status == 200 && answer.body.contains("woke"), "{answer:?}");
+}
+
+#[test]
+fn requests_at_the_moment_of_a_pause_find_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({"autoResume": {"enabled": true}})).unwrap();
+    let pause = format!("/sandboxes/{}/pause", sandbox.id);
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let answer = sandbox.send(&server, "POST", "/process.Process/List", b"{}").unwrap();
+                    assert_eq!(answer.status, 200, "{answer:?}");
+                });
+            }
+            let paused = server.send("POST", &pause, None).unwrap().status;
+            assert!([204, 409].contains(&paused), "{paused}");
+        });
+    }
+}
+
+#[test]
+fn a_pause_at_the_end_of_the_time_does_not_end_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let sandbox = create(&server, &server.key, json!({"autoPause": true})).unwrap();
+    let path = |what: &str| format!("/sandboxes/{}{what}", sandbox.id);
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| server.send("POST", &path("/pause"), None).unwrap());
+            scope.spawn(|| server.send("POST", &path("/timeout"), Some("{\"timeout\":0}")).unwrap());
+        });
+        eventually("the sandbox is paused", || {
+            let shown = server.send("GET", &path(""), None).and_then(|shown| shown.json());
+            shown.is_ok_and(|shown| shown["state"] == "paused")
+        })
+        .unwrap();
+        let connected = server
+            .send("POST", &path("/connect"), Some("{\"timeout\":300}"))
+            .unwrap();
+        assert!([200, 201].contains(&connected.status), "{}", connected.text());
     }
 }

@@ -129,6 +129,7 @@ fn denied(message: &str) -> ApiError {
 }
 
 pub(super) async fn download(State(state): State<AppState>, request: Request) -> Result<Response, ApiError> {
+    state.e2b.wake(request.headers(), request.extensions(), None).await?;
     let allowed = allowed(&state, request.headers(), request.uri(), "read")?;
     let path = allowed.query.path.unwrap_or_default();
     let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
@@ -143,6 +144,7 @@ pub(super) async fn download(State(state): State<AppState>, request: Request) ->
 }
 
 pub(super) async fn upload(State(state): State<AppState>, request: Request) -> Result<Json<Vec<Value>>, ApiError> {
+    state.e2b.wake(request.headers(), request.extensions(), None).await?;
     let allowed = allowed(&state, request.headers(), request.uri(), "write")?;
     let whose = owner(&state, &allowed.session)?.seen_in(request.extensions());
     state.sandboxes.check_day(&whose)?;

@@ -1,13 +1,14 @@
 //! Servers inside a sandbox, named by host, headers or path: bytes go through the agent's connection, both ways.
 
+use super::E2b;
 use super::inner::{Inner, Tied};
-use super::route::{ACCESS, TRAFFIC, lost, running};
+use super::route::{ACCESS, TRAFFIC, by_name, lost};
 use super::target::Target;
 use crate::api::{ApiError, AppState, ErrorCode, Meter};
 use crate::auth::{Caller, SecretKey};
 use crate::http::{Place, until};
 use atoll_core::wire::agent::Refusal;
-use atoll_engine::session::{LongUse, Session};
+use atoll_engine::session::{LongUse, Refused, Session, State as Life};
 use atoll_engine::{EngineError, TierError};
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -34,14 +35,6 @@ pub(crate) async fn dispatch(State(state): State<AppState>, request: Request, ne
         Ok(target) => target,
         Err(refused) => return super::error::render_api(&refused),
     };
-    // A health check does not wake the sandbox.
-    if target.is_some() || request.uri().path() != "/health" {
-        let port_inside = target.as_ref().map(|target| target.name.as_str());
-        state
-            .e2b
-            .wake(request.headers(), request.extensions(), port_inside)
-            .await;
-    }
     match target {
         Some(target) => {
             let forwarded = forward(&state, &target, request).await;
@@ -53,14 +46,16 @@ pub(crate) async fn dispatch(State(state): State<AppState>, request: Request, ne
 
 async fn forward(state: &AppState, target: &Target, mut request: Request) -> Result<Response, ApiError> {
     let e2b = &state.e2b;
-    let session = running(e2b, &target.name).ok_or_else(lost)?;
-    if !e2b.may_reach(session.id(), request.headers()) {
-        let message = "the sandbox does not allow public traffic; send its traffic access token";
-        return Err(ApiError::new(ErrorCode::Forbidden, message));
-    }
-    let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
-    e2b.sandboxes.check_day(&owner)?;
-    let using = session.begin_long_use().map_err(|_| lost())?;
+    let Entered { session, owner, using } = loop {
+        let name = Some(target.name.as_str());
+        let wakes = e2b.wake(request.headers(), request.extensions(), name).await?;
+        match enter(e2b, &target.name, request.headers())? {
+            Some(entered) => break entered,
+            // It was paused again since.
+            None if wakes => {}
+            None => return Err(lost()),
+        }
+    };
     let by = e2b.visitor(&session, &owner, &request);
     let (stream, visit) = session
         .by(&by)
@@ -103,6 +98,34 @@ async fn forward(state: &AppState, target: &Target, mut request: Request) -> Res
     }
     let answer = answer.map(|body| until(Body::new(body), carried.over()));
     Ok(meter.answer(answer))
+}
+
+/// A sandbox that is used by a request that may go there.
+struct Entered {
+    session: Arc<Session>,
+    owner: Caller,
+    using: LongUse,
+}
+
+/// `None` if the sandbox is paused.
+fn enter(e2b: &E2b, name: &str, headers: &HeaderMap) -> Result<Option<Entered>, ApiError> {
+    let session = by_name(e2b, name).ok_or_else(lost)?;
+    match session.state() {
+        Life::Running => {}
+        Life::Paused => return Ok(None),
+        Life::Ended => return Err(lost()),
+    }
+    if !e2b.may_reach(session.id(), headers) {
+        let message = "the sandbox does not allow public traffic; send its traffic access token";
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
+    }
+    let owner = e2b.sandboxes.owner(session.id()).ok_or_else(lost)?;
+    e2b.sandboxes.check_day(&owner)?;
+    match session.begin_long_use() {
+        Ok(using) => Ok(Some(Entered { session, owner, using })),
+        Err(Refused::IsPaused) => Ok(None),
+        Err(_) => Err(lost()),
+    }
 }
 
 /// What an exchange with a server inside holds: the connection, and the sandbox as one that is used.

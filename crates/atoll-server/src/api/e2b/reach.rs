@@ -2,6 +2,7 @@
 
 use super::E2b;
 use super::route::{ACCESS, TRAFFIC, header_id, of_host, plain_id, stranger, word};
+use crate::api::ApiError;
 use crate::auth::Caller;
 use atoll_core::SandboxId;
 use atoll_engine::audit::Actor;
@@ -57,7 +58,14 @@ impl Reach {
 /// Only those that differ from what is usual are kept.
 #[derive(Debug, Default)]
 pub(super) struct Reaches {
-    known: Mutex<HashMap<SandboxId, Reach>>,
+    known: Mutex<HashMap<SandboxId, Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    reach: Reach,
+    /// Requests wake it one after the other: two at once would need two slots on a full server.
+    waking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Reaches {
@@ -66,15 +74,23 @@ impl Reaches {
         if reach != Reach::default() {
             let mut known = self.lock();
             known.retain(|id, _| lives(id));
-            known.insert(id.clone(), reach);
+            let waking = Arc::default();
+            known.insert(id.clone(), Known { reach, waking });
         }
     }
 
     pub(super) fn of(&self, id: &SandboxId) -> Reach {
-        self.lock().get(id).cloned().unwrap_or_default()
+        self.lock().get(id).map(|known| known.reach.clone()).unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Reach>> {
+    /// The lock of those that wake it, if requests wake it.
+    fn waking(&self, id: &SandboxId) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        let known = self.lock();
+        let one = known.get(id).filter(|known| known.reach.wakes)?;
+        Some(Arc::clone(&one.waking))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SandboxId, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,33 +126,60 @@ impl E2b {
 
     /// Wakes the paused sandbox that a request is for, if its maker wanted that and the request may go to it. The sandbox
     /// then lives as long again as it was made for. `port_inside` is the sandbox whose server the request is for.
-    pub(super) async fn wake(&self, headers: &HeaderMap, extensions: &Extensions, port_inside: Option<&str>) {
-        let Some(session) = self.sleeper(headers, port_inside) else {
-            return;
+    /// Returns whether requests wake it; it runs then, unless it was paused again since.
+    pub(super) async fn wake(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        port_inside: Option<&str>,
+    ) -> Result<bool, ApiError> {
+        let Some((session, waking)) = self.sleeper(headers, port_inside) else {
+            return Ok(false);
         };
-        let may = if port_inside.is_some() {
-            self.may_reach(session.id(), headers)
+        if !self.may_wake(session.id(), headers, port_inside.is_some()) {
+            return Ok(false);
+        }
+        let _alone = waking.lock().await;
+        session.settled().await;
+        if session.state() == State::Paused {
+            self.resume_for(&session, extensions).await?;
+        }
+        Ok(true)
+    }
+
+    fn may_wake(&self, id: &SandboxId, headers: &HeaderMap, is_port: bool) -> bool {
+        if is_port {
+            self.may_reach(id, headers)
         } else {
-            !self.is_revoked(session.id()) && self.shows_token(session.id(), headers)
-        };
-        if may && self.sandboxes.check_day_of(session.id()).is_ok() {
-            let by = stranger(&session, extensions);
-            let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
-            // Whoever comes second finds it awake.
-            if session.extend_to(&by, long).await.is_ok() && self.sandboxes.resume(&by, &session).await.is_ok() {
-                tracing::debug!(sandbox = %session.id(), "sandbox resumed by a request");
-            }
+            !self.is_revoked(id) && self.shows_token(id, headers)
         }
     }
 
-    fn sleeper(&self, headers: &HeaderMap, port_inside: Option<&str>) -> Option<Arc<Session>> {
+    async fn resume_for(&self, session: &Arc<Session>, extensions: &Extensions) -> Result<(), ApiError> {
+        self.sandboxes.check_day_of(session.id())?;
+        let by = stranger(session, extensions);
+        let (Rule::For(long) | Rule::Idle(long)) = session.spec.rule;
+        session.extend_to(&by, long).await?;
+        match self.sandboxes.resume(&by, session).await {
+            // A client that connects was first.
+            Err(_) if session.state() == State::Running => {}
+            resumed => resumed?,
+        }
+        tracing::debug!(sandbox = %session.id(), "sandbox resumed by a request");
+        Ok(())
+    }
+
+    fn sleeper(
+        &self,
+        headers: &HeaderMap,
+        port_inside: Option<&str>,
+    ) -> Option<(Arc<Session>, Arc<tokio::sync::Mutex<()>>)> {
         let named = match port_inside {
             Some(name) => Some(name.to_owned()),
             None => header_id(headers).ok()?.map(str::to_owned),
         };
         let id = plain_id(&named.or_else(|| of_host(headers).map(|(_, id)| id))?)?;
-        let session = self.sandboxes.by_id(&id)?;
-        (session.state() == State::Paused && self.reach.of(&id).wakes).then_some(session)
+        Some((self.sandboxes.by_id(&id)?, self.reach.waking(&id)?))
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) const ENVD_PORT: u16 = 49983;
 /// And the code interpreter.
 pub(super) const INTERPRETER_PORT: u16 = 49999;
 
-/// The running sandbox that a request names. Whether it may was checked before, by one of the functions below.
+/// The sandbox that a request names, running. Whether it may was checked before, by one of the functions below.
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) session: Arc<Session>,
@@ -39,7 +39,7 @@ impl FromRequestParts<AppState> for Inside {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let session = named(&state.e2b, &parts.headers)?;
+        let session = awake(&state.e2b, parts).await?;
         let caller = Caller::from_request_parts(parts, state).await?;
         let actor = caller.actor();
         Ok(Self { session, actor })
@@ -49,7 +49,11 @@ impl FromRequestParts<AppState> for Inside {
 /// For what tells no more than whether a sandbox runs.
 pub(super) fn is_there(state: &AppState, parts: &Parts) -> Result<Caller, ApiError> {
     let session = named(&state.e2b, &parts.headers)?;
-    owner(state, &session)
+    // A health check does not wake it.
+    match session.state() {
+        State::Running => owner(state, &session),
+        State::Paused | State::Ended => Err(lost()),
+    }
 }
 
 /// With the sandbox's access token.
@@ -97,11 +101,31 @@ pub(super) fn unauthorized() -> ApiError {
     ApiError::new(ErrorCode::Unauthenticated, message)
 }
 
-/// The running sandbox that the headers name.
+/// The sandbox that a request names, woken if it is paused and requests wake it: after the body was read, because it may
+/// be paused meanwhile.
+async fn awake(e2b: &E2b, parts: &Parts) -> Result<Arc<Session>, ApiError> {
+    loop {
+        let wakes = e2b.wake(&parts.headers, &parts.extensions, None).await?;
+        let session = named(e2b, &parts.headers)?;
+        match session.state() {
+            State::Running => return Ok(session),
+            // It was paused again since.
+            State::Paused if wakes => {}
+            State::Paused | State::Ended => return Err(lost()),
+        }
+    }
+}
+
+/// The sandbox that the headers name: one that runs, or that requests wake.
 pub(super) fn named(e2b: &E2b, headers: &HeaderMap) -> Result<Arc<Session>, ApiError> {
     let name = name_in(headers)?;
     let name = name.ok_or_else(|| invalid("neither the E2b-Sandbox-Id header nor the host names a sandbox"))?;
-    running(e2b, &name).ok_or_else(lost)
+    let session = by_name(e2b, &name).ok_or_else(lost)?;
+    match session.state() {
+        State::Running => Ok(session),
+        State::Paused if e2b.reach.of(session.id()).wakes => Ok(session),
+        State::Paused | State::Ended => Err(lost()),
+    }
 }
 
 /// The sandbox that the header or the host names, as the client writes it.
@@ -118,10 +142,9 @@ pub(super) fn header_id(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(word(headers, ID))
 }
 
-/// A sandbox that runs, by the id as a client writes it: perhaps with a suffix of older days.
-pub(super) fn running(e2b: &E2b, name: &str) -> Option<Arc<Session>> {
-    let session = e2b.sandboxes.by_id(&plain_id(name)?)?;
-    (session.state() == State::Running).then_some(session)
+/// A sandbox by the id as a client writes it: perhaps with a suffix of older days.
+pub(super) fn by_name(e2b: &E2b, name: &str) -> Option<Arc<Session>> {
+    e2b.sandboxes.by_id(&plain_id(name)?)
 }
 
 /// In this dialect's words: 502, by which its clients know that a sandbox is gone.
