@@ -8,7 +8,7 @@ use crate::approvals::webhook::{self, Post, WebhookError};
 use crate::auth::KeyRing;
 use crate::builds::{BuildTarget, LoggedBuild};
 use crate::config::{Domain, Settings};
-use crate::descriptors::{self, DescriptorsError};
+use crate::descriptors::{self, DescriptorBudget, DescriptorsError, SharedDescriptors};
 use crate::first_key::{self, FirstKey, FirstKeyError};
 use crate::http::{ConnectionLimits, HostRules, Hurry, bind, serve};
 use crate::limits::Limits;
@@ -87,7 +87,7 @@ pub struct Server {
 impl Server {
     /// `program` is the `atoll` binary, which sandboxes are made with.
     pub async fn start(settings: Settings, home: &Path, program: &Path) -> Result<Self, ServerError> {
-        let max_connections = descriptors::budget(&settings)?;
+        let DescriptorBudget { connections, shared } = descriptors::budget(&settings)?;
         let templates = TemplateStore::new(home.to_owned());
         templates.show(&settings.template).map_err(ServerError::Template)?;
         let policies = Policies::load(&settings.policy)?;
@@ -115,7 +115,7 @@ impl Server {
         };
         let node = Node::new(node_config(&settings, home, program, Audit::Log(Arc::clone(&log))));
         end_lost(&store, &node).await?;
-        let state = share(settings, policies, post, store, address, node).await?;
+        let state = share(settings, policies, post, store, address, node, shared).await?;
         for session in state.sandboxes.take_up_paused(&state.keys).await? {
             state.e2b.know_again(&session);
         }
@@ -128,7 +128,7 @@ impl Server {
             admin_address,
             tls,
             log,
-            max_connections,
+            max_connections: connections,
             _lock: lock,
         })
     }
@@ -229,6 +229,7 @@ pub(crate) async fn share(
     store: Store,
     address: SocketAddr,
     node: Arc<Node>,
+    shared: SharedDescriptors,
 ) -> Result<AppState, ServerError> {
     let domain = domain(&settings, address);
     let limits = Limits::new(&settings);
@@ -248,6 +249,7 @@ pub(crate) async fn share(
             policies: Arc::clone(&policies),
         },
         Arc::clone(&approvals),
+        shared,
     );
     let e2b = E2b::new(
         Arc::clone(&sandboxes),

@@ -1,7 +1,10 @@
 //! Settings as typed by people: shown with their sources, refused with words.
 
+use atoll_tests::e2b::create;
 use atoll_tests::run_command;
 use atoll_tests::server::{Server, atoll_in, serve};
+use serde_json::json;
+use std::process::Command;
 
 #[test]
 fn print_config_says_where_each_value_came_from() {
@@ -120,20 +123,50 @@ fn without_auth_only_loopback_is_served_and_it_says_so() {
     assert_eq!(refused.code().unwrap(), "scope_missing");
 }
 
-#[test]
-fn an_open_file_limit_that_cannot_hold_the_sandboxes_keeps_the_server_from_starting() {
-    let home = tempfile::tempdir().unwrap();
-    let command = serve(home.path(), &["--template", "python-min"]);
-    let mut limited = std::process::Command::new("prlimit");
-    limited.arg("--nofile=1024:1024").arg(command.get_program());
-    limited.args(command.get_args());
+/// The command with this limit of open files.
+fn with_open_files(limit: u32, command: &Command) -> Command {
+    let mut limited = Command::new("prlimit");
+    limited.arg(format!("--nofile={limit}:{limit}"));
+    limited.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => limited.env(name, value),
             None => limited.env_remove(name),
         };
     }
-    let refused = run_command(&mut limited).unwrap();
+    limited
+}
+
+#[test]
+fn contexts_and_commands_of_a_tenant_leave_open_files_for_others() {
+    let home = tempfile::tempdir().unwrap();
+    let command = serve(home.path(), &["--template", "python-min", "--pool-min", "0"]);
+    // A few more than the sandboxes, the reserve and one connection need.
+    let server = Server::spawn(home.path(), &mut with_open_files(3_800, &command)).unwrap();
+    let (first, second) = (
+        create(&server, &server.key, json!({})),
+        create(&server, &server.key, json!({})),
+    );
+    let (first, second) = (first.unwrap(), second.unwrap());
+    let new = || first.send(&server, "POST", "/contexts", b"{}").unwrap();
+    let refused = (0..32).map(|_| new()).find(|answer| answer.status != 200).unwrap();
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert!(refused.body.contains("open file limit"), "{refused:?}");
+    let command = json!({"process": {"cmd": "true"}});
+    let refused = first.call(&server, "/process.Process/Start", &command).unwrap();
+    assert!(refused.body.contains("resource_exhausted"), "{refused:?}");
+    // What runs goes on, and each other sandbox has its guarantee.
+    let runs = first.run(&server, "print('wo' + 'rks')").unwrap();
+    assert!(runs.body.contains("works"), "{runs:?}");
+    let ran = second.call(&server, "/process.Process/Start", &command).unwrap();
+    assert!(ran.body.contains("exit status 0"), "{ran:?}");
+}
+
+#[test]
+fn an_open_file_limit_that_cannot_hold_the_sandboxes_keeps_the_server_from_starting() {
+    let home = tempfile::tempdir().unwrap();
+    let command = serve(home.path(), &["--template", "python-min"]);
+    let refused = run_command(&mut with_open_files(1_024, &command)).unwrap();
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
     let words = "the open file limit is 1024, but max_sandboxes = 200, pool.max = 16 and pool.data = 0 require";
     assert!(refused.stderr.contains(words), "{}", refused.stderr);

@@ -247,6 +247,15 @@ impl ApiError {
             .retry(1)
     }
 
+    pub(crate) fn quota_of_descriptors() -> Self {
+        Self::new(
+            ErrorCode::QuotaExceeded,
+            "open file limit of the server: the sandboxes of the tenant hold its share of file descriptors",
+        )
+        .hint("end a command or a context; the operator can raise the open file limit of the server (LimitNOFILE)")
+        .retry(5)
+    }
+
     pub(crate) fn spawner_ended() -> Self {
         Self::not_ready(
             "the spawner (the process that forks sandboxes) ended unexpectedly before the sandbox was created",

@@ -11,6 +11,7 @@ use super::table::Access;
 use super::*;
 use crate::auth::{DEFAULT_TENANT, Scopes, SecretKey};
 use crate::config::{Quotas, Settings};
+use crate::descriptors::SharedDescriptors;
 use crate::policies::Policies;
 use crate::ready::Ready;
 use crate::server::{node_config, share};
@@ -58,7 +59,17 @@ impl World {
         ));
         let address = SocketAddr::from(([127, 0, 0, 1], 7070));
         let policies = Policies::load(&settings.policy).unwrap();
-        let state = share(settings, policies, None, store, address, node).await.unwrap();
+        let state = share(
+            settings,
+            policies,
+            None,
+            store,
+            address,
+            node,
+            SharedDescriptors::UNLIMITED,
+        )
+        .await
+        .unwrap();
         Self { state, _dir: dir }
     }
 

@@ -6,6 +6,7 @@ mod charges;
 mod denials;
 mod find;
 mod pauses;
+mod processes;
 mod snapshots;
 mod tier;
 mod wish;
@@ -17,6 +18,7 @@ use crate::approvals::Approvals;
 use crate::auth::Caller;
 use crate::builds::{BuildTarget, Builds, LoggedBuild};
 use crate::clock::Timestamp;
+use crate::descriptors::SharedDescriptors;
 use crate::limits::{Admission, Limits as Quotas};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::owners::Owners;
@@ -27,6 +29,7 @@ use atoll_engine::gate::Approver;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
 use atoll_engine::{Node, Origin, SandboxSpec};
+use processes::DescriptorLedger;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -54,16 +57,18 @@ pub struct Sandboxes {
     builds: Builds,
     policies: Arc<Policies>,
     approvals: Arc<Approvals>,
+    descriptors: DescriptorLedger,
 }
 
 impl Sandboxes {
-    pub fn new(
+    pub(crate) fn new(
         node: Arc<Node>,
         store: Store,
         quotas: Quotas,
         metrics: Metrics,
         usual: Usual,
         approvals: Arc<Approvals>,
+        shared: SharedDescriptors,
     ) -> Arc<Self> {
         let Usual {
             template,
@@ -81,6 +86,7 @@ impl Sandboxes {
             builds: Builds::default(),
             policies,
             approvals,
+            descriptors: DescriptorLedger::new(shared),
         })
     }
 

@@ -282,7 +282,11 @@ fn failure(error: &EngineError) -> CodeError {
     }
 }
 
-pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<Value>, ApiError> {
+pub(super) async fn create_context(
+    State(state): State<AppState>,
+    inside: Inside,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
     let call: ContextCall = read(&body)?;
     let language = language(call.language.as_deref().unwrap_or("python"))?;
     let _using = inside.session.begin_use().map_err(not_now)?;
@@ -301,6 +305,7 @@ pub(super) async fn create_context(inside: Inside, body: Bytes) -> Result<Json<V
             }
         })?;
     }
+    let _permit = state.sandboxes.permit_start(&inside.session)?;
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok(Json(told(&made.map_err(refuse)?)))
 }

@@ -143,6 +143,7 @@ async fn begin(
         tag: call.tag.map(short_tag).transpose()?,
     };
     let before = inside.session.refusals();
+    let _permit = state.sandboxes.permit_start(&inside.session)?;
     let started = inside.sandbox()?.spawn(spec).await;
     if let Err(EngineError::Policy(refused)) = &started {
         state.sandboxes.count_denied_command(&inside.session, refused);

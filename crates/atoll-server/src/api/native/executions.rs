@@ -164,6 +164,7 @@ pub(crate) async fn create_context(
     if let Some(cwd) = &call.cwd {
         sandbox.stat(cwd).await.map_err(blame(&session))?;
     }
+    let _permit = state.sandboxes.permit_start(&session)?;
     let made = sandbox.create_context(language, call.cwd.as_deref()).await;
     Ok((StatusCode::CREATED, Json(made.map_err(blame(&session))?.into())))
 }
