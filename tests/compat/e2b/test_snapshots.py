@@ -9,10 +9,11 @@ from e2b_code_interpreter import Sandbox
 FLOOR = 'inherit = "standard"\n[tiers]\nfloor = "gvisor"\n'
 
 
-@pytest.fixture(scope="module")
-def walled(tmp_path_factory):
-    """A server whose sandboxes are all under gVisor's kernel."""
-    policies = tmp_path_factory.mktemp("policies")
+@pytest.fixture
+def walled(tmp_path):
+    """A server whose sandboxes are all under gVisor's kernel, for one test: others have the usual one."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
     (policies / "walled.toml").write_text(FLOOR)
     settings = {"ATOLL_POLICY_DIR": str(policies), "ATOLL_POLICY_DEFAULT": "walled"}
     with serving(**settings) as place, pytest.MonkeyPatch.context() as patch:
