@@ -61,7 +61,7 @@ impl Walker<'_, '_, '_> {
         let Expr::Attribute(attribute) = expr else { return false };
         let name = attribute.attr.as_str();
         value.paths.is_empty()
-            && self.is_leaving_name(name)
+            && (is_private(name) || tables::is_reached_of_unknown(name))
             && beginning(expr).is_some_and(|root| !self.folder.names.is_bound(root))
     }
 }

@@ -356,6 +356,11 @@ pub(super) fn is_reached(part: &str) -> bool {
     REACHED.contains(&part.trim_start_matches('_'))
 }
 
+/// The same behind a name that only an earlier cell can have bound. That may be a table: `df.socket` is a column there.
+pub(super) fn is_reached_of_unknown(part: &str) -> bool {
+    is_reached(part) && part != "socket"
+}
+
 /// The module that a part of another one is: `_os` is `os`.
 pub(super) fn reached_module(part: &str) -> &str {
     match part.trim_start_matches('_') {

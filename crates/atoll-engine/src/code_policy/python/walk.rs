@@ -240,7 +240,7 @@ impl<'w, 's, 'r> Walker<'w, 's, 'r> {
         // `x._os.system` of a module that an earlier cell has imported.
         if let Expr::Attribute(base) = &*attribute.value
             && value.paths.is_empty()
-            && tables::is_reached(base.attr.as_str())
+            && tables::is_reached_of_unknown(base.attr.as_str())
         {
             let path = format!("{}.{name}", tables::reached_module(base.attr.as_str()));
             if tables::rule_of(&path).is_some() {
