@@ -15,8 +15,9 @@ use crate::clock::Timestamp;
 use crate::store::RequestName;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use kept::{UnderWay, relay};
@@ -101,7 +102,8 @@ fn digest(parts: &Parts, body: &[u8]) -> Result<[u8; 32], ApiError> {
     let address = parts.uri.path_and_query().map_or("", |address| address.as_str());
     let sandbox = e2b::name_in(&parts.headers)?.unwrap_or_default();
     let mut hash = Sha256::new();
-    for part in [address.as_bytes(), sandbox.as_bytes(), body] {
+    let accept = parts.headers.get(ACCEPT).map_or(&b""[..], HeaderValue::as_bytes);
+    for part in [address.as_bytes(), sandbox.as_bytes(), accept, body] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

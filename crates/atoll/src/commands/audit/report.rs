@@ -11,8 +11,9 @@ use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{
     AuditError, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, View, check_page, make_page,
 };
+use std::fs::Permissions;
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 pub(super) fn run(dir: &Path, args: ReportArgs) -> Result<ExitStatus, Failure> {
@@ -77,6 +78,8 @@ fn failure(error: &ReportError) -> Failure {
 fn write(path: &Path, page: &str) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // Of a file that was there before.
+    file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(page.as_bytes())
 }
 
