@@ -126,7 +126,7 @@ fn memory_and_cut_output_are_in_the_metrics() {
     let server = Server::start(home.path(), &[]).unwrap();
     let sandbox = create(&server, &server.key, json!({})).unwrap();
     sandbox.run(&server, "x = b'x' * (200 << 20)").unwrap();
-    sandbox.run(&server, "print('x' * (4 << 20))").unwrap();
+    sandbox.run(&server, "print('x' * (20 << 20))").unwrap();
     let number = |name: &str| {
         let metrics = ask(&server, "/metrics").unwrap().text();
         let line = metrics.lines().find(|line| line.starts_with(name)).unwrap_or_default();

@@ -166,7 +166,7 @@ fn descriptors(server: &Server) -> Result<Vec<u32>> {
 #[test]
 fn commands_of_an_ended_sandbox_leave_no_descriptor() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start(home.path(), &["--pool-min", "0", "--pool-max", "0"]).unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
     let call = json!({"process": {"cmd": "/bin/sleep", "args": ["1000"], "envs": {}}, "stdin": true});
     let round = || -> Result<usize> {
         let sandbox = create(&server, &server.key, json!({}))?;
