@@ -180,7 +180,7 @@ fn size_of(result: &RichResult, display_id: Option<&str>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::Budget;
+    use crate::share::{Budget, FREE};
 
     fn result(text: &str) -> RichResult {
         let data = [("text/plain".to_owned(), Form::from(text))].into_iter().collect();
@@ -287,10 +287,9 @@ mod tests {
     #[test]
     fn what_all_executions_have_no_room_for_is_left_out() {
         static FEW: Budget = Budget::new(4_000);
-        let free: usize = 1 << 20;
-        let limit = free as u64 + 10_000;
+        let limit = FREE as u64 + 10_000;
         let (mut one, mut other) = (Results::new(limit, Room::of(&FEW)), Results::new(limit, Room::of(&FEW)));
-        let long = result(&"x".repeat(free + 1_500));
+        let long = result(&"x".repeat(FREE + 1_500));
         assert_eq!(one.take(long.clone(), None, false), Taken::Added);
         assert_eq!(other.take(long.clone(), None, false), Taken::LeftOut);
         assert!(other.truncated && !one.truncated);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// Not counted, of each context and of each execution.
-const FREE: usize = 64 << 10;
+pub(crate) const FREE: usize = 64 << 10;
 /// Text is in memory twice: for the answer at the end, and where it waits until the client reads it.
 const COPIES_OF_TEXT: usize = 2;
 static MESSAGES: Budget = Budget::new(512 << 20);
