@@ -7,15 +7,20 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The newest that is asked for. An older kernel gives what it has.
 const NEWEST: ABI = ABI::V6;
+/// Open files of the process. An interpreter needs far fewer; what it inherits is the server's limit.
+const MOST_OPEN: u64 = 4096;
 
 /// Called with one thread, when all that is needed is open.
 pub(crate) fn down(start: &Start) -> nix::Result<Locked> {
     rustix::thread::set_no_new_privs(true).ok();
     bound(Resource::Core, 0);
+    // No bound on processes: the kernel counts those of all sandboxes together, because they have one user. The filter refuses
+    // new ones.
+    bound(Resource::Nofile, MOST_OPEN);
     // Files are bounded one by one here, all together by who looks at them. A write above is an error, and no signal.
     bound(Resource::Fsize, start.limits.scratch.get());
     let mut too_large = SigSet::empty();
@@ -33,7 +38,11 @@ pub(crate) fn down(start: &Start) -> nix::Result<Locked> {
     })
 }
 
+/// A limit that is lower already stays: an ordinary user cannot raise it, and root should not.
 fn bound(resource: Resource, most: u64) {
+    let most = getrlimit(resource)
+        .maximum
+        .map_or(most, |inherited| inherited.min(most));
     let both = Rlimit {
         current: Some(most),
         maximum: Some(most),
