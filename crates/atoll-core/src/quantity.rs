@@ -97,6 +97,7 @@ pub(crate) fn read_millis(text: &str) -> Option<u64> {
         "" | "s" => 1_000,
         "m" | "min" => 60_000,
         "h" => HOUR_MS,
+        "d" => 24 * HOUR_MS,
         _ => return None,
     };
     thousandths.checked_mul(unit_ms).map(|value| value / 1000)
@@ -246,6 +247,7 @@ mod tests {
         assert_eq!("1.5 gib".parse::<MemoryBytes>().unwrap().get(), GIB * 3 / 2);
         assert_eq!("500ms".parse::<WallMillis>().unwrap().get(), 500);
         assert_eq!("30".parse::<WallMillis>().unwrap().get(), 30_000);
+        assert_eq!("1d".parse::<WallMillis>().unwrap().get(), 86_400_000);
         assert_eq!("0.5".parse::<CpuMilli>().unwrap().get(), 500);
     }
 

@@ -65,7 +65,7 @@ quantity!(
 
 quantity!(
     /// How far back somebody looks.
-    AgoMillis, "time span", 1, 315_360_000_000, read_millis, show_millis, "`90m` or `24h`"
+    AgoMillis, "time span", 1, 315_360_000_000, read_millis, show_millis, "`90m`, `24h` or `7d`"
 );
 
 quantity!(

@@ -483,7 +483,7 @@ pub(crate) enum AuditCommand {
     },
     /// Verify that the log is intact; needs only the log files and the public key
     Verify(VerifyArgs),
-    /// Report what ran, who allowed it, behind which isolation, and what left; as text, or as an HTML file that proves itself
+    /// Report which code ran, who approved it, in which tier, and which data left, as text or as a verifiable HTML file
     Report(ReportArgs),
     /// Verify an HTML report; needs only the file and the public key
     VerifyReport(VerifyReportArgs),

@@ -1,8 +1,10 @@
 //! `atoll audit report` as text and as a page, which is checked by `verify-report` and by its own script.
 
-use super::{atoll, exported, fresh_home, word};
+use super::{atoll, check, exported, fresh_home, word};
 use anyhow::{Context, Result};
-use serde_json::Value;
+use atoll_tests::server::{Server, atoll_in};
+use atoll_tests::terminal::typed;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 const RUN: [&str; 3] = ["run", "--template", "python-min"];
@@ -120,11 +122,46 @@ fn a_page_is_verified_with_the_public_key_only_and_not_after_a_change() -> Resul
     Ok(())
 }
 
+#[test]
+fn a_report_of_a_live_server_needs_no_wait_for_its_checkpoint() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &[])?;
+    let run = || anyhow::Ok(server.json("POST", "/v1/run", &json!({"code": "1"}))?.status);
+    let page = home.path().join("report.html").to_string_lossy().into_owned();
+    for _ in 0..5 {
+        assert_eq!(run()?, 200);
+        let ran = atoll(home.path(), &["audit", "report", "--since", "1d", "--html", &page])?;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+    }
+    assert_eq!(run()?, 200);
+    drop(server);
+    check(&home.path().join("audit"))?;
+    Ok(())
+}
+
 /// What the page shows, without something that a browser may lack.
 fn shown(page: &Path, lacks: &str) -> Result<Value> {
     let harness = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/audit/page.cjs");
     let ran = atoll_tests::run_command(std::process::Command::new(NODE).arg(harness).arg(page).arg(lacks))?;
     serde_json::from_str(&ran.stdout).with_context(|| format!("{ran:?}"))
+}
+
+#[test]
+fn a_report_names_the_approver_as_text_and_as_a_page() -> Result<()> {
+    let home = fresh_home()?;
+    let mut command = atoll_in(home.path());
+    command
+        .args(RUN)
+        .args(["--policy", "guarded", "-c", "import os; os.nice(0)"]);
+    assert_eq!(typed(command, "y\n")?.code, Some(0));
+    let entries = exported(home.path())?;
+    let ran = entries.iter().find(|entry| word(entry, "action") == "execute");
+    let sandbox = word(ran.context("no execution")?, "sandbox");
+    let text = atoll(home.path(), &["audit", "report", "--sandbox", sandbox])?;
+    assert!(text.stdout.contains("approver local"), "{text:?}");
+    let page = shown(&page_of(home.path(), sandbox)?, "ed25519")?;
+    assert!(page["rows"].to_string().contains("approver local"), "{page}");
+    Ok(())
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub enum ReportError {
     Empty,
     #[error("the report exceeds {MAX_ENTRIES} entries or {MAX_PAGE_MIB} MiB; narrow it with --since and --until")]
     TooLarge,
-    #[error("the newest records of the report are not signed yet; a server signs every five seconds: retry then")]
+    #[error("the newest records of the report are not signed yet")]
     Unsigned,
     #[error("the audit log was modified or is damaged; find the place with `atoll audit verify`")]
     Line(#[from] BadLine),

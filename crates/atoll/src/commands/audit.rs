@@ -249,7 +249,7 @@ fn export(dir: &Path, args: ExportArgs) -> Result<ExitStatus, Failure> {
     let query = filter::query(args.filter)?;
     let spell: fn(&View) -> serde_json::Result<String> = match (args.format, &args.sandbox) {
         (ExportFormat::Ipynb, Some(sandbox)) => return replay(dir, sandbox, &query),
-        (ExportFormat::Ipynb, None) => return Err(Failure::usage("no sandbox for the notebook: give --sandbox")),
+        (ExportFormat::Ipynb, None) => return Err(Failure::usage("--format ipynb needs --sandbox ID")),
         (_, Some(_)) => {
             return Err(Failure::usage(
                 "--sandbox needs --format ipynb; for JSON use `atoll audit show ID --json`",

@@ -18,8 +18,6 @@ use std::path::Path;
 pub enum BadReport {
     #[error("not a report of `atoll audit report`")]
     NotAReport,
-    #[error("the report was written by Atoll {0}; verify it with that version")]
-    Version(String),
     #[error("the page differs from the one that Atoll writes")]
     Page,
     #[error("the report names another public key")]
@@ -95,6 +93,8 @@ pub struct ProvenReport {
     pub entries: Vec<View>,
     /// The last checkpoint, by which the report can be found in the log.
     pub checkpoint: Place,
+    /// The version of Atoll that wrote the page, unless it is this one: then only the records are verified.
+    pub other_version: Option<String>,
 }
 
 impl ReportProof {
@@ -132,6 +132,7 @@ impl ReportProof {
             entries: views(&lines, &self.query),
             query: self.query.clone(),
             checkpoint,
+            other_version: None,
         })
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn moment(text: &str) -> Result<Moment, Failure> {
     let bad = || {
         Failure::usage(format!(
             "invalid time `{}`: expected RFC 3339, for example 2026-01-31T12:00:00Z; `--since` also accepts a time span \
-             such as 90m or 24h",
+             such as 90m, 24h or 7d",
             visible(text)
         ))
     };
@@ -56,7 +56,8 @@ mod tests {
         assert!(hour_ago >= before.minus(std::time::Duration::from_secs(3600)) && hour_ago < before);
         let point = "2026-01-31T12:00:00Z";
         assert_eq!(since(point).unwrap(), Moment::parse(point).unwrap());
-        for bad in ["yesterday", "", "0s", "1d"] {
+        assert!(since("7d").unwrap() < since("160h").unwrap());
+        for bad in ["yesterday", "", "0s", "1w"] {
             assert!(since(bad).is_err(), "{bad}");
         }
         assert!(moment("1h").is_err());

@@ -1,4 +1,4 @@
-//! `atoll audit report` and `verify-report`: what ran, who allowed it, behind which isolation, what left.
+//! `atoll audit report` and `verify-report`: which code ran, who approved it, in which tier, and which data left.
 
 mod text;
 
@@ -9,7 +9,8 @@ use crate::output::{Failure, visible};
 use atoll_core::SandboxId;
 use atoll_core::outcome::ExitStatus;
 use atoll_engine::audit::{
-    AuditError, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, View, check_page, make_page,
+    AuditError, AuditLog, AuditOptions, Index, MAX_PAGE, ProvenReport, PublicKey, ReportError, ReportQuery, View,
+    check_page, make_page,
 };
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -24,15 +25,30 @@ pub(super) fn run(dir: &Path, args: ReportArgs) -> Result<ExitStatus, Failure> {
         let entries = query.entries(&index).map_err(|error| failure(&error))?;
         return print(&text::report(&query, &entries));
     };
-    let page = make_page(&index, query).map_err(|error| failure(&error))?;
+    let page = signed_page(dir, &index, query)?;
     write(&path, &page).map_err(|error| Failure::usage(format!("cannot write `{}`: {error}", path.display())))?;
     print(&visible(&format!("report written to {}\n", path.display())))
+}
+
+/// A server signs new records every few seconds. A report needs the key anyway, so new records are signed here.
+fn signed_page(dir: &Path, index: &Index, query: ReportQuery) -> Result<String, Failure> {
+    let page = match make_page(index, query.clone()) {
+        Err(ReportError::Unsigned) => {
+            let log = AuditLog::open(AuditOptions::new(dir.to_owned()));
+            log.and_then(|log| log.checkpoint())
+                .map_err(|error| Failure::ours(&error))?;
+            // The same index: records that a server has written since then are not in it, and may not be signed.
+            make_page(index, query)
+        }
+        page => page,
+    };
+    page.map_err(|error| failure(&error))
 }
 
 fn query(index: &Index, args: ReportArgs) -> Result<ReportQuery, Failure> {
     if args.sandbox.is_none() && args.api_key.is_none() && args.since.is_none() && args.until.is_none() {
         return Err(Failure::usage(
-            "no subject for the report: give --sandbox, --api-key, --since or --until",
+            "no entries selected for the report: use --sandbox, --api-key, --since or --until",
         ));
     }
     let query = ReportQuery {
@@ -65,7 +81,10 @@ fn failure(error: &ReportError) -> Failure {
     match error {
         ReportError::Empty | ReportError::TooLarge | ReportError::Unsigned => Failure::bad(error),
         ReportError::Log(AuditError::Key { .. }) => Failure {
-            hint: Some("a report is signed; make it on the host of the log, as the user who owns the key".to_owned()),
+            hint: Some(
+                "HTML reports are signed: run the command on the host of the log, as the user who owns the signing key"
+                    .to_owned(),
+            ),
             ..Failure::bad(error)
         },
         ReportError::Log(_) | ReportError::Line(_) | ReportError::Chain(_) | ReportError::Spelling(_) => {
@@ -107,8 +126,13 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 fn verified(report: &ProvenReport, key: &PublicKey) -> String {
     let text = text::report(&report.query, &report.entries);
     let (entries, place) = (report.entries.len(), report.checkpoint);
+    let note = report.other_version.as_ref().map(|version| {
+        format!("note: written by Atoll {version}; the records are verified, the page around them is not compared\n")
+    });
     format!(
-        "{text}\nreport verified: {entries} entries, key {key}\ncheckpoint {}:{}\n",
-        place.seq, place.hash
+        "{text}\nreport verified: {entries} entries, key {key}\ncheckpoint {}:{}\n{}",
+        place.seq,
+        place.hash,
+        note.as_deref().unwrap_or_default()
     )
 }
