@@ -18,15 +18,8 @@ const DATA: &str = "application/vnd.plotly.v1+json";
 const SCRIPT_HASH: &str = "O24V1F27f8pb0glCkelh3cVHLNiHAJ5gCaVtq2aNch8=";
 const SCRIPT_MOST_BYTES: u64 = 8 << 20;
 
-/// Draws the figure. A link in a title would leave the page with one click.
-const DRAW: &str = r#"
-"use strict";
-for (const kind of ["click", "auxclick"]) {
-  addEventListener(kind, (event) => { if (event.target.closest?.("a")) event.preventDefault(); }, true);
-}
-const { data, layout, frames } = JSON.parse(document.getElementById("figure").textContent);
-Plotly.newPlot("chart", { data, layout, frames, config: { displaylogo: false, responsive: true } });
-"#;
+/// Draws the figure, as far as the policy of the page allows it, and names on the page what it leaves out.
+const DRAW: &str = include_str!("plotly/draw.js");
 
 /// The data of a result that is a plotly figure.
 pub fn figure_of(result: &RichResult) -> Option<&str> {

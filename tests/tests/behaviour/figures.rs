@@ -1,5 +1,5 @@
-//! A saved plotly figure in a real browser: it is drawn, and nothing of it reaches out. The same page without its policy
-//! is the control: it does.
+//! Saved plotly figures in a real browser: they are drawn, as far as that needs neither generated code nor the network, and
+//! reach nothing. The same page without its policy is the control: it does.
 
 use anyhow::{Context, Result, ensure};
 use atoll_tests::{atoll, run_command};
@@ -77,7 +77,54 @@ fn a_saved_figure_is_drawn_offline_and_reaches_nothing() -> Result<()> {
     Ok(())
 }
 
-/// The elements of a page after its scripts have run.
+const FIGURES: &str = r#"
+import plotly.graph_objects as go
+points = go.Scattergl(x=[1, 2, 3], y=[1, 2, 3], mode="markers")
+countries = go.Choropleth(locations=["France"], locationmode="country names", z=[1])
+matrix = go.Splom(dimensions=[{"label": "a", "values": [1, 2]}, {"label": "b", "values": [2, 1]}])
+bars = go.Bar(x=["a", "b"], y=[1, 2])
+frames = [go.Frame(name="next", data=[go.Scattergl(x=[7], y=[7])])]
+for traces, frames in [(points, None), (countries, None), ([countries, bars, matrix], None), (go.Scatter(x=[1], y=[1]), frames)]:
+    go.Figure(traces, frames=frames).show()
+"#;
+
+const NEEDS: &str = "plotly needs generated code or map data from the network for it, and the page allows neither.";
+
+/// Plays the frame of the page beside it.
+const PLAYER: &str = r#"<iframe src="chart-4.html"></iframe><script>
+document.querySelector("iframe").onload = async ({ target: { contentWindow: { Plotly, chart } } }) => {
+  const start = chart.data[0].x[0];
+  await Plotly.animate(chart, ["next"], { frame: { duration: 0 }, transition: { duration: 0 } });
+  document.body.textContent = `from ${start} to ${chart.data[0].x[0]} as ${chart.data[0].type}`;
+};
+</script>"#;
+
+/// Generated code and map data from the network are what the policy of the page takes from plotly.
+#[test]
+fn a_saved_figure_is_drawn_without_generated_code_or_names_what_is_missing() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let ran = run_command(atoll().args(["run", "-c", FIGURES]).current_dir(dir.path()))?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let out = dir.path().join("atoll-out");
+    for (page, count, missing) in [
+        ("chart-1.html", 3, None),
+        ("chart-2.html", 0, Some("choropleth")),
+        ("chart-3.html", 2, Some("choropleth, splom")),
+        ("chart-4.html", 1, None),
+    ] {
+        let drawn = shown(&out.join(page))?;
+        assert_eq!(drawn.matches("class=\"point\"").count(), count, "{page}");
+        let note = missing.map(|kinds| format!(">This page cannot draw {kinds}: {NEEDS}</p>"));
+        assert!(note.is_none_or(|note| drawn.contains(&note)), "{page}");
+        assert_eq!(drawn.contains("</p>"), missing.is_some(), "{page}");
+    }
+    fs::write(out.join("player.html"), PLAYER)?;
+    let played = shown(&out.join("player.html"))?;
+    assert!(played.contains("from 1 to 7 as scatter<"), "{played}");
+    Ok(())
+}
+
+/// The elements of a page after its scripts have run. It may look into pages beside it.
 fn shown(page: &Path) -> Result<String> {
     let profile = tempfile::tempdir()?;
     let done = Command::new("chromium")
@@ -89,6 +136,7 @@ fn shown(page: &Path) -> Result<String> {
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
+            "--allow-file-access-from-files",
             "--virtual-time-budget=10000",
             "--timeout=240000",
             "--dump-dom",
