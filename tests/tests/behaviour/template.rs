@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use atoll_core::{Limits, Outcome};
 use atoll_tests::process::eventually;
+use atoll_tests::terminal::typed;
 use atoll_tests::{Place, atoll, run, run_command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -305,22 +306,23 @@ fn home_with(recipe: &str, lock: &str) -> Result<tempfile::TempDir> {
     Ok(home)
 }
 
-#[test]
-fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> {
-    let home = home_with("", &format!("no-such-package==1 --hash=sha256:{}\n", "0".repeat(64)))?;
-    // Nobody listens there. Both installers, whichever this machine has.
+/// `atoll template` with a package index that nothing listens at, for both installers.
+fn without_index(home: &Path, args: &[&str]) -> Result<atoll_tests::Ran> {
     let nowhere = "http://127.0.0.1:9/simple";
-    let ran = run_command(
-        atoll()
-            .env("ATOLL_HOME", home.path())
-            .envs([
-                ("PIP_INDEX_URL", nowhere),
-                ("UV_DEFAULT_INDEX", nowhere),
-                ("PIP_RETRIES", "1"),
-                ("UV_HTTP_RETRIES", "0"),
-            ])
-            .args(["template", "build", "tiny"]),
-    )?;
+    let mut command = atoll();
+    command
+        .env("ATOLL_HOME", home)
+        .envs([
+            ("PIP_INDEX_URL", nowhere),
+            ("UV_DEFAULT_INDEX", nowhere),
+            ("PIP_RETRIES", "1"),
+            ("UV_HTTP_RETRIES", "0"),
+        ])
+        .arg("template");
+    run_command(command.args(args))
+}
+
+fn says_that_the_index_is_unreachable(ran: &atoll_tests::Ran) {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), ""), "{ran:?}");
     assert!(
         ran.stderr.contains("the package index is unreachable"),
@@ -328,7 +330,31 @@ fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> 
         ran.stderr
     );
     assert!(ran.stderr.contains("hint: check the network"), "{}", ran.stderr);
+}
+
+#[test]
+fn without_a_package_index_the_build_says_so_and_leaves_nothing() -> Result<()> {
+    let home = home_with("", &format!("no-such-package==1 --hash=sha256:{}\n", "0".repeat(64)))?;
+    says_that_the_index_is_unreachable(&without_index(home.path(), &["build", "tiny"])?);
     assert_eq!(left_in(home.path())?, Vec::<OsString>::new());
+    Ok(())
+}
+
+#[test]
+fn a_build_has_a_progress_bar_on_a_terminal_that_goes_away() -> Result<()> {
+    let home = home_with("", "# nothing\n")?;
+    let mut command = atoll();
+    command
+        .env("ATOLL_HOME", home.path())
+        .args(["template", "build", "tiny"]);
+    let built = typed(command, "")?;
+    assert_eq!(built.code, Some(0), "{built:?}");
+    // One of the first steps: of many that come at once, a terminal shows only some.
+    let step = "building template tiny (one-time): compiling packages [";
+    let (_, bar) = built.shown.split_once(step).with_context(|| format!("{built:?}"))?;
+    assert!(bar.starts_with("================>             ] 56%"), "{bar}");
+    let (_, last) = built.shown.rsplit_once("\r\u{1b}[2K").context("nothing is erased")?;
+    assert!(!last.contains("building"), "{built:?}");
     Ok(())
 }
 
@@ -397,7 +423,14 @@ fn packages_that_cannot_be_added_leave_nothing() -> Result<()> {
             &["mine", "--from", "tiny", "--add", "broken"][..],
             "cannot import `broken`: ValueError: broken",
         ),
-        (&["mine", "--from", "tiny", "--add", "no-such"], "no matching package"),
+        (
+            &["mine", "--from", "tiny", "--add", "no-such"],
+            "the package index has no matching package",
+        ),
+        (
+            &["mine", "--from", "tiny", "--add", "small==99"],
+            "the package index has no matching package",
+        ),
         (
             &["mine", "--from", "tiny", "--add", "small", "clash"],
             "the packages conflict with each other",
@@ -405,6 +438,10 @@ fn packages_that_cannot_be_added_leave_nothing() -> Result<()> {
         (
             &["mine", "--from", "tiny", "--add", "../small"],
             "`../small` is not a package name",
+        ),
+        (
+            &["mine", "--from", "tiny", "--add", "small,clash"],
+            "`small,clash` is not a package name",
         ),
         (&["mine", "--from", "nope", "--add", "small"], "unknown template `nope`"),
         (
@@ -422,12 +459,23 @@ fn packages_that_cannot_be_added_leave_nothing() -> Result<()> {
         (&["mine", "--from", "tiny"], "--add"),
     ] {
         let ran = with_wheels(home.path(), &[&["build"][..], args].concat())?;
-        assert!(!matches!(ran.code, Some(0) | None), "{args:?}: {ran:?}");
+        let code = if args.contains(&"broken") { 5 } else { 2 };
+        assert_eq!(ran.code, Some(code), "{args:?}: {ran:?}");
         assert!(ran.stderr.contains(words), "{args:?}: {ran:?}");
+        assert_eq!(
+            ran.stderr.contains("\nhint: "),
+            words.starts_with("the pack"),
+            "{args:?}: {ran:?}"
+        );
         assert!(!home.path().join("recipes/mine").exists(), "{args:?}");
         let listed = with_wheels(home.path(), &["list"])?;
         assert!(!listed.stdout.contains("mine"), "{args:?}: {listed:?}");
     }
+    let ran = without_index(home.path(), &["build", "mine", "--from", "tiny", "--add", "small"])?;
+    says_that_the_index_is_unreachable(&ran);
+    assert!(!home.path().join("recipes/mine").exists());
+    let listed = with_wheels(home.path(), &["list"])?;
+    assert!(!listed.stdout.contains("mine"), "{listed:?}");
     Ok(())
 }
 

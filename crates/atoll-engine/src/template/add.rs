@@ -3,6 +3,7 @@
 use super::install::InstallError;
 use super::lock::{self, LockError};
 use super::recipe::{self, Recipe};
+use super::requirement::name_of;
 use super::version::Version;
 use fs_err as fs;
 use serde::Serialize;
@@ -43,6 +44,17 @@ pub enum AddError {
 }
 
 impl AddError {
+    /// Whether the requested packages are the cause: not a requirement, not in the package index, or in conflict.
+    pub(super) fn is_of_the_request(&self) -> bool {
+        match self {
+            AddError::Requirement { .. } => true,
+            AddError::Resolve {
+                source: InstallError::Install { source },
+            } => source.is_of_the_packages(),
+            _ => false,
+        }
+    }
+
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             AddError::Resolve { source } => source.hint(),
@@ -80,31 +92,23 @@ const WARMUP: &str = "warmup.py";
 
 /// What the installer has to resolve: the base's packages in their versions, then the new ones.
 pub(super) fn requirements(base: &Recipe, version: Version, added: &[String]) -> Result<String, AddError> {
-    added.iter().try_for_each(|text| check(text))?;
+    names_of(added)?;
     let lock = lock::for_version(&base.lock, version).map_err(|source| AddError::Lock { source })?;
     let pins = recipe::pins_of(&lock).into_iter();
     let pins = pins.map(|pin| format!("{}=={}\n", pin.name, pin.version));
     Ok(pins.chain(added.iter().map(|text| format!("{text}\n"))).collect())
 }
 
-/// Names with versions. No address, no option and no file: those have no hash in an index.
-fn check(text: &str) -> Result<(), AddError> {
-    let known = |c: char| c.is_ascii_alphanumeric() || "-_.[],<>=!~* ".contains(c);
-    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(known) {
-        Ok(())
-    } else {
-        Err(AddError::Requirement { text: text.to_owned() })
-    }
-}
-
-fn name_of(requirement: &str) -> String {
-    let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c));
-    let name = requirement.get(..end.unwrap_or(requirement.len()));
-    name.unwrap_or(requirement).to_owned()
+fn names_of(added: &[String]) -> Result<Vec<String>, AddError> {
+    let name = |text: &String| {
+        let refused = || AddError::Requirement { text: text.clone() };
+        name_of(text).map(str::to_owned).ok_or_else(refused)
+    };
+    added.iter().map(name).collect()
 }
 
 fn text_of(base: &Recipe, name: &str, version: Version, added: &[String]) -> Result<String, AddError> {
-    let names: Vec<String> = added.iter().map(|text| name_of(text)).collect();
+    let names = names_of(added)?;
     let next = Version {
         minor: version.minor + 1,
         ..version
@@ -208,9 +212,12 @@ mod tests {
     #[test]
     fn what_is_no_requirement_is_refused() {
         let base = recipe::load(Path::new("/nonexistent"), "python-min").unwrap();
-        for text in ["", "-r x", "git+https://x", "./x", "a; os_name", "a @ b", "a\nb"] {
-            let error = requirements(&base, "3.12.4".parse().unwrap(), &[text.to_owned()]);
-            assert!(matches!(error, Err(AddError::Requirement { .. })), "{text}");
-        }
+        let added = ["rapidfuzz", "./x"].map(str::to_owned);
+        let error = requirements(&base, "3.12.4".parse().unwrap(), &added).unwrap_err();
+        assert!(
+            matches!(&error, AddError::Requirement { text } if text == "./x"),
+            "{error}"
+        );
+        assert!(error.is_of_the_request());
     }
 }

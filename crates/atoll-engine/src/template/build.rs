@@ -70,6 +70,17 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// A module that cannot be imported lacks a library of the host, or its package does not work on this host.
+    pub(super) fn is_of_the_host(&self) -> bool {
+        matches!(
+            self,
+            BuildError::Install { .. }
+                | BuildError::Verify {
+                    source: VerifyError::Import { .. } | VerifyError::Foreign { .. },
+                }
+        )
+    }
+
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             BuildError::Install { source } => source.hint(),

@@ -80,24 +80,26 @@ pub enum TemplateError {
 }
 
 impl TemplateError {
-    /// Whether the machine lacks something that a template needs: a Python, an installer, room.
+    /// Whether the machine lacks something that a template needs: a Python, an installer, room, a library of a package.
     pub fn is_of_the_host(&self) -> bool {
-        let install = |source: &BuildError| matches!(source, BuildError::Install { .. });
         match self {
             TemplateError::Search { .. } | TemplateError::Room { .. } => true,
-            TemplateError::Build { source, .. } => install(source),
+            TemplateError::Build { source, .. } => source.is_of_the_host(),
             TemplateError::Image { source, .. } => source.is_of_the_host(),
-            TemplateError::Add { source, .. } => matches!(**source, AddError::Resolve { .. }),
+            TemplateError::Add { source, .. } => {
+                matches!(**source, AddError::Resolve { .. }) && !source.is_of_the_request()
+            }
             _ => false,
         }
     }
 
-    /// Whether what was asked for is wrong: no such template, or an image that cannot be used.
+    /// Whether what was asked for is wrong: no such template, an image that cannot be used, or packages that the package
+    /// index does not have or that conflict.
     pub fn is_of_the_request(&self) -> bool {
         match self {
             TemplateError::Recipe { .. } => true,
             TemplateError::Image { source, .. } => source.is_of_the_image(),
-            TemplateError::Add { source, .. } => matches!(**source, AddError::Requirement { .. }),
+            TemplateError::Add { source, .. } => source.is_of_the_request(),
             _ => false,
         }
     }
@@ -126,7 +128,11 @@ impl TemplateError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::install::InstallError;
+    use super::super::patience::Patience;
+    use super::super::tool;
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn hints_come_through_from_below() {
@@ -144,6 +150,28 @@ mod tests {
                 .is_some_and(|hint| hint.contains("apt-get install python3"))
         );
         assert_eq!(TemplateError::Vanished { name: "x".into() }.hint(), None);
+    }
+
+    #[test]
+    fn packages_that_the_index_does_not_have_or_that_conflict_are_a_wrong_request() {
+        for (output, is_of_the_request) in [
+            ("ERROR: No matching distribution found for x", true),
+            ("ERROR: ResolutionImpossible", true),
+            ("Network is unreachable", false),
+            ("No space left on device", false),
+        ] {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "echo \"$0\"; exit 1", output]);
+            let source = tool::run(command, &Patience::default(), &mut |_: &str| {}).unwrap_err();
+            let source = InstallError::Install { source };
+            let error = TemplateError::Add {
+                name: "x".into(),
+                source: Box::new(AddError::Resolve { source }),
+            };
+            let causes = (error.is_of_the_request(), error.is_of_the_host());
+            assert_eq!(causes, (is_of_the_request, !is_of_the_request), "{output}");
+            assert!(error.hint().is_some(), "{output}");
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod recipe;
 mod recipe_file;
 mod relocate;
 mod requested;
+mod requirement;
 mod resolve;
 mod retire;
 mod room;
