@@ -1,6 +1,6 @@
 //! An ordinary user who owns nothing on the machine but a directory that the test makes.
 //!
-//! In it: the binary and the small template, copied, because the tests' own are often below a home directory that
+//! In it: the binary and a template, the small one unless a test names another, copied, because the tests' own are often below a home directory that
 //! others cannot enter.
 
 use crate::process::{Process, adopt_orphans, descendants};
@@ -22,12 +22,16 @@ pub struct User {
 
 impl User {
     pub fn new(id: u32) -> Result<Self> {
+        Self::with_template(id, "python-min")
+    }
+
+    pub fn with_template(id: u32, template: &str) -> Result<Self> {
         adopt_orphans()?;
         let dir = tempfile::tempdir()?;
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
         let user = Self { dir, id };
         copy(&binary(), &user.path("atoll"))?;
-        copy_template("python-min", &user.path("home"))?;
+        copy_template(template, &user.path("home"))?;
         for place in ["home", "home/templates", "home/kernels", "cwd"] {
             fs::create_dir_all(user.path(place))?;
             chown(user.path(place), Some(id), Some(id))?;

@@ -87,6 +87,12 @@ pub(crate) fn check(limits: &Limits, mode: Mode) -> Result<(), NoWall> {
 /// The limits of one process, never above what the kernel lets us set. `alone`: an ordinary user's sandbox without cgroups,
 /// for which they stand in.
 pub(crate) fn of(limits: &Limits, alone: bool) -> Vec<Rlimit> {
+    of_fork(limits, alone, 0)
+}
+
+/// The limits of a fork of a zygote with `inherited_data` bytes of data. The kernel counts them as the fork's, although it
+/// shares them or never touches them: some libraries reserve a gigabyte. The limit is for what comes on top.
+pub(crate) fn of_fork(limits: &Limits, alone: bool, inherited_data: u64) -> Vec<Rlimit> {
     let mut wanted = vec![
         // Zero would not keep the kernel from feeding a crash to a helper of the host; one does (fs/coredump.c).
         (libc::RLIMIT_CORE, Resource::Core, 1),
@@ -100,7 +106,8 @@ pub(crate) fn of(limits: &Limits, alone: bool) -> Vec<Rlimit> {
         (libc::RLIMIT_NPROC, Resource::Nproc, processes(limits, alone)),
     ];
     if alone {
-        wanted.push((libc::RLIMIT_DATA, Resource::Data, limits.memory.get()));
+        let most = limits.memory.get().saturating_add(inherited_data);
+        wanted.push((libc::RLIMIT_DATA, Resource::Data, most));
     }
     wanted
         .into_iter()
@@ -156,5 +163,24 @@ fn bounded(number: libc::__rlimit_resource_t, resource: Resource, value: u64) ->
         resource: u64::from(number),
         soft: value,
         hard: value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(limits: &[Rlimit]) -> Option<u64> {
+        let is_data = |limit: &&Rlimit| limit.resource == u64::from(libc::RLIMIT_DATA);
+        limits.iter().find(is_data).map(|limit| limit.hard)
+    }
+
+    #[test]
+    fn inherited_data_is_added_to_the_limit_where_there_is_no_cgroup() {
+        let (limits, inherited) = (Limits::SMALL, 1 << 30);
+        let memory = limits.memory.get();
+        assert_eq!(data(&of(&limits, true)), Some(memory));
+        assert_eq!(data(&of_fork(&limits, true, inherited)), Some(memory + inherited));
+        assert_eq!(data(&of_fork(&limits, false, inherited)), None);
     }
 }

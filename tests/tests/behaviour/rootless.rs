@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 use atoll_core::Outcome;
+use atoll_tests::server::Server;
 use atoll_tests::user::User;
+use serde_json::json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
@@ -23,6 +25,29 @@ fn an_ordinary_user_gets_the_same_answers_and_an_honest_receipt() -> Result<()> 
     cannot_read_what_the_user_cannot(&user)?;
     assert_eq!(user.processes(), before, "nothing of the user runs on");
     assert_eq!(user.run_files(), Vec::<PathBuf>::new(), "no lock file or spool is left");
+    Ok(())
+}
+
+/// On a server the interpreter is warm: its libraries have reserved more than the limit before the code begins.
+#[test]
+fn warm_code_of_an_ordinary_user_has_the_memory_that_it_is_promised() -> Result<()> {
+    let user = User::with_template(12_350, "python-data")?;
+    let mut serve = user.command(&user.path("atoll").to_string_lossy());
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let server = Server::spawn(&user.path("home"), &mut serve)?;
+    let run = |code: &str| server.json("POST", "/v1/run", &json!({"code": code}))?.json();
+    let chart = "import os, pandas as pd, matplotlib.pyplot as plt\n\
+                 pd.DataFrame({'city': ['a', 'b'], 'sales': [5, 7]}).groupby('city').sales.sum().plot.bar()\n\
+                 plt.show()\nblock = bytearray(200 << 20)\nprint(os.system('true'))";
+    let drawn = run(chart)?;
+    assert_eq!(
+        (&drawn["outcome"], &drawn["stdout"]),
+        (&"ok".into(), &"0\n".into()),
+        "{drawn}"
+    );
+    assert!(drawn["results"][0]["data"]["image/png"].is_string(), "{drawn}");
+    let greedy = run("x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1")?;
+    assert_eq!(greedy["outcome"], "memory_limit", "{greedy}");
     Ok(())
 }
 

@@ -74,8 +74,12 @@ def prepare(config: dict[str, Any]) -> dict[str, int]:
         marked = immortal.mark_all() if config.get("immortal") else 0
         gc.collect()
         gc.freeze()
-    threads = _only_thread()
-    return {"threads": threads, "preload_ms": int((time.monotonic() - began) * 1000), "immortal": marked}
+    return {
+        "threads": _only_thread(),
+        "preload_ms": int((time.monotonic() - began) * 1000),
+        "immortal": marked,
+        "data_bytes": _data_bytes(),
+    }
 
 
 def run(config: dict[str, Any]) -> None:
@@ -124,6 +128,12 @@ def _only_thread() -> int:
     if len(names) != 1:
         raise Unfit(f"a zygote must have exactly one thread, found {len(names)}: {', '.join(sorted(names))}")
     return len(names)
+
+
+def _data_bytes() -> int:
+    """What RLIMIT_DATA counts, of this process: its forks begin with as much."""
+    pages = Path("/proc/self/statm").read_text().split()[5]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _answer(message: dict[str, Any]) -> None:

@@ -57,7 +57,8 @@ impl Zygotes {
             let number = self.asked.next_number;
             self.asked.next_number = number.wrapping_add(1);
             let fds: Vec<_> = fork.fds.iter().map(AsFd::as_fd).collect();
-            match channel::send_bytes_now(&present.channel, bytes_of(&fork.request(number)), &fds) {
+            let request = fork.request(number, present.data_bytes);
+            match channel::send_bytes_now(&present.channel, bytes_of(&request), &fds) {
                 Ok(()) => {
                     present.forks += 1;
                     self.asked.sent.insert(number, fork.owner);

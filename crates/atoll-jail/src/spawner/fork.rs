@@ -6,7 +6,7 @@ use crate::step::{Step, StepError, chain};
 use crate::sys::fork_wire::{ForkRequest, MAGIC, MAX_RLIMITS};
 use crate::sys::lockdown::Rlimit;
 use crate::walls::NoWall;
-use atoll_core::SandboxId;
+use atoll_core::{Limits, SandboxId};
 use rustix::fd::OwnedFd;
 use serde_json::{Map, Value};
 
@@ -21,7 +21,8 @@ pub(super) struct Owner {
 pub(super) struct Fork {
     pub(super) owner: Owner,
     pub(super) fds: Vec<OwnedFd>,
-    rlimits: Vec<Rlimit>,
+    limits: Limits,
+    alone: bool,
     watched: bool,
 }
 
@@ -51,28 +52,29 @@ impl Fork {
     pub(super) fn new(owner: Owner, stdio: [OwnedFd; 3], sandbox: &mut Sandbox) -> Result<Self, StepError> {
         let [control, stdout, stderr] = stdio;
         let shell = sandbox.shell.try_clone().step("duplicate a descriptor")?;
-        let rlimits = crate::rlimits::of(&sandbox.limits, sandbox.alone);
         let fds = vec![shell, control, stdout, stderr, sandbox.gate()?];
         Ok(Self {
             owner,
             fds,
-            rlimits,
+            limits: sandbox.limits,
+            alone: sandbox.alone,
             watched: sandbox.watched,
         })
     }
 
-    /// The request under this number, as it goes to the zygote.
-    pub(super) fn request(&self, number: u32) -> ForkRequest {
+    /// The request under this number, as it goes to a zygote with so many bytes of data.
+    pub(super) fn request(&self, number: u32, zygote_data: u64) -> ForkRequest {
+        let wanted = crate::rlimits::of_fork(&self.limits, self.alone, zygote_data);
         let mut rlimits = [Rlimit {
             resource: 0,
             soft: 0,
             hard: 0,
         }; MAX_RLIMITS];
-        rlimits[..self.rlimits.len()].copy_from_slice(&self.rlimits);
+        rlimits[..wanted.len()].copy_from_slice(&wanted);
         ForkRequest {
             magic: MAGIC,
             context: number,
-            rlimit_count: u32::try_from(self.rlimits.len()).unwrap_or(0),
+            rlimit_count: u32::try_from(wanted.len()).unwrap_or(0),
             watched: u32::from(self.watched),
             rlimits,
         }

@@ -11,7 +11,7 @@ use crate::sys::process::{Forked, exit_now, fork_with};
 use crate::sys::wire_bytes::bytes_of;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -22,6 +22,8 @@ pub(super) struct Live {
     /// When it was started; a ready one's age counts from here, too.
     pub(super) began: Instant,
     pub(super) forks: u64,
+    /// Data of the process when it was ready: its forks begin with them.
+    pub(super) data_bytes: u64,
     /// It has closed its channel and is on its way out.
     pub(super) hung_up: bool,
 }
@@ -48,9 +50,16 @@ impl Live {
                 channel: ours,
                 began: Instant::now(),
                 forks: 0,
+                data_bytes: 0,
                 hung_up: false,
             }),
         }
+    }
+
+    /// After its first message, which is trusted: no user code has run in it.
+    pub(super) fn ready(self, facts: &Map<String, Value>) -> Self {
+        let data_bytes = facts.get("data_bytes").and_then(Value::as_u64).unwrap_or(0);
+        Self { data_bytes, ..self }
     }
 
     /// The filters that it and its forks will wear; without them it would refuse to fork.

@@ -247,7 +247,7 @@ impl Zygotes {
             former.retire();
             self.retired.push(former);
         }
-        self.present = self.starting.take();
+        self.present = self.starting.take().map(|live| live.ready(&first));
         self.failed_starts = 0;
         events.push(Event::Ready(first));
         events.extend(self.send_waiting());
