@@ -33,18 +33,13 @@ const NEEDS: &[Need] = &[
         has("crun", "--version")
     }),
     need("no `runc`", "test(/runc/)", || has("runc", "--version")),
-    need("no `runsc`", "test(/gvisor/) - package(xtask)", || {
-        has("runsc", "--version")
-    }),
-    need("no QEMU", "test(/microvm/) | binary(guest)", || {
-        has("qemu-system-x86_64", "--version")
-    }),
+    need("no `runsc`", NEEDS_RUNSC, || has("runsc", "--version")),
+    need("no QEMU", NEEDS_QEMU, || has("qemu-system-x86_64", "--version")),
+    need("no `sqfstar`", NEEDS_QEMU, || has("sqfstar", "-version")),
     need("no Node", "test(/javascript|typescript/)", has_node),
-    need(
-        "no Chromium",
-        "test(/a_real_browser/) | test(=figures::a_saved_figure_is_drawn_offline_and_reaches_nothing)",
-        || has("chromium", "--version"),
-    ),
+    need("no Chromium", "test(/a_real_browser/) | test(/^figures::/)", || {
+        has("chromium", "--version")
+    }),
     need("not root", NEEDS_ROOT, is_root),
     Need {
         is_optional: true,
@@ -54,9 +49,21 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// An ordinary user has the jail, the command line, the server and everything that is pure.
+/// Saved sandboxes of the server are gVisor's, unless the test's name says otherwise.
+const NEEDS_RUNSC: &str = "(test(/gvisor/) | test(/^native::(snapshots|pauses|rollback)::/)) \
+    - test(/microvm/) - package(xtask)";
+
+const NEEDS_QEMU: &str = "test(/microvm|of_a_guest|a_guest_differs/) | binary(guest)";
+
+/// An ordinary user has the jail, the command line, the server and everything that is pure, but neither the limits of cgroups
+/// nor the power to take something from the host.
 const NEEDS_ROOT: &str = "binary(/^(escape|lifecycle|census|forks|guest|image|tiers|wasm)$/) \
-    | test(/gvisor|microvm|container|rootless|ordinary_user/)";
+    | test(/gvisor|microvm|container|rootless|ordinary_user/) \
+    | (binary(behaviour) & test(/^(doctor|hosts)::/)) \
+    | (binary(behaviour) & test(/without_node|an_allocation_that_fails|huge_pages|memory_is_(judged|limited)|processor_time_is_limited/)) \
+    | (binary(behaviour) & test(/the_execution_that_costs_the_state|large_scratch_is_on_disk/)) \
+    | (binary(server) & test(/a_connection_without_a_descriptor|a_killed_server_takes|a_spawner_that_is_killed/)) \
+    | (binary(server) & test(/below_a_new_floor|what_runs_between_executions/))";
 
 pub(crate) fn has_node() -> bool {
     has("/usr/bin/node", "--version")
@@ -91,13 +98,18 @@ pub(crate) fn describe(skipped: &[Skipped]) -> Option<String> {
 }
 
 #[cfg(test)]
+pub(crate) fn need_named(missing: &str) -> &'static Need {
+    NEEDS.iter().find(|need| need.missing == missing).unwrap()
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn skipped_tests_are_counted_by_what_is_missing() {
         let skip = |missing: &str, count| Skipped {
-            need: NEEDS.iter().find(|need| need.missing == missing).unwrap(),
+            need: need_named(missing),
             count,
         };
         let text = describe(&[skip("no `runsc`", 21), skip("no KVM", 0), skip("not root", 16)]);

@@ -89,7 +89,7 @@ impl Suite {
         let python = self.ensure_environment(project)?;
         let mut pytest = project.command(python);
         pytest.current_dir(&dir).env("PYTHONDONTWRITEBYTECODE", "1");
-        pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", self.tests]);
+        pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", self.tests]);
         Ok(pytest)
     }
 

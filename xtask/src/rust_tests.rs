@@ -92,16 +92,8 @@ pub(crate) fn build(project: &Project) -> Result<()> {
 /// Runs the selection and returns what this host could not run.
 pub(crate) fn run(project: &Project, selection: &Selection, require_all: bool) -> Result<Vec<Skipped>> {
     let skipped = count_skipped(project, selection)?;
-    let required: Vec<&Skipped> = skipped
-        .iter()
-        .filter(|skip| require_all && !skip.need.is_optional && skip.count > 0)
-        .collect();
-    if let Some(skip) = required.first() {
-        bail!(
-            "{} tests cannot run on this host: {}. Every test is required here (CI=true or --require-all)",
-            skip.count,
-            skip.need.missing
-        );
+    if require_all {
+        refuse_skipped(&skipped)?;
     }
     let excluded: Vec<String> = skipped.iter().map(|skip| format!("({})", skip.need.tests)).collect();
     let filter = selection.without(&excluded);
@@ -114,6 +106,19 @@ pub(crate) fn run(project: &Project, selection: &Selection, require_all: bool) -
         println!("    {text}");
     }
     Ok(skipped)
+}
+
+/// An error if this host lacks something that it must have where every test is required.
+fn refuse_skipped(skipped: &[Skipped]) -> Result<()> {
+    let is_required = |skip: &&Skipped| !skip.need.is_optional && skip.count > 0;
+    match skipped.iter().find(is_required) {
+        Some(skip) => bail!(
+            "{} tests cannot run on this host: {}. Every test is required here (CI=true or --require-all)",
+            skip.count,
+            skip.need.missing
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Builds the server's library with the feature `otlp` and runs the test that needs it.
@@ -156,6 +161,22 @@ mod tests {
         assert_eq!((quick.profile, quick.without(&[])), ("default", None));
         assert_eq!(selection(&["--full"]).profile, "full");
         assert_eq!(quick.without(&["a()".to_owned()]).as_deref(), Some("not (a())"));
+    }
+
+    #[test]
+    fn where_every_test_is_required_a_skipped_one_is_an_error() {
+        let skipped = |missing, count| Skipped {
+            need: host::need_named(missing),
+            count,
+        };
+        assert!(refuse_skipped(&[skipped("no `runc`", 0), skipped("no KVM", 1)]).is_ok());
+        let error = refuse_skipped(&[skipped("no KVM", 1), skipped("no `runc`", 2)]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("2 tests cannot run on this host: no `runc`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ const TEMPLATES: &[&str] = &["python-min", "python-data"];
 /// Its tests run with `--full` and in these areas.
 const LARGE_TEMPLATE: &str = "python-full";
 const AREAS_OF_LARGE_TEMPLATE: [&str; 2] = ["cli", "templates"];
+/// Their tests start no sandbox from a template of the tests, so nothing is downloaded for one.
+const AREAS_WITHOUT_TEMPLATES: [&str; 3] = ["engine", "fuzz", "dist"];
 
 pub(crate) fn check(project: &Project) -> Result<()> {
     let (mut steps, _lock) = begin(project)?;
@@ -53,12 +55,7 @@ pub(crate) fn check(project: &Project) -> Result<()> {
 pub(crate) fn test(project: &Project, request: &TestRequest) -> Result<()> {
     let (mut steps, _lock) = begin(project)?;
     let suites = suites(request);
-    steps.step("system packages", || ensure_packages(&purposes(request, &suites)))?;
-    steps.step("guest kernels", || guest_kernel::ensure(project, request))?;
-    steps.step("cargo-nextest", || ensure_nextest(project))?;
-    steps.step("build atoll", || build_atoll(project))?;
-    steps.step("build the Rust tests", || rust_tests::build(project))?;
-    steps.step("templates", || build_templates(project, request))?;
+    prepare(project, request, &mut steps)?;
     run_suites(project, &suites, &mut steps)?;
     let mut skipped = Vec::new();
     steps.step("Rust tests", || {
@@ -70,6 +67,17 @@ pub(crate) fn test(project: &Project, request: &TestRequest) -> Result<()> {
         record_success(project)?;
     }
     Ok(())
+}
+
+/// Everything that the Rust tests of a request need before they run.
+pub(crate) fn prepare(project: &Project, request: &TestRequest, steps: &mut Steps) -> Result<()> {
+    let purposes = purposes(request, &suites(request));
+    steps.step("system packages", || ensure_packages(&purposes))?;
+    steps.step("guest kernels", || guest_kernel::ensure(project, request))?;
+    steps.step("cargo-nextest", || ensure_nextest(project))?;
+    steps.step("build atoll", || build_atoll(project))?;
+    steps.step("build the Rust tests", || rust_tests::build(project))?;
+    steps.step("templates", || build_templates(project, request))
 }
 
 fn begin(project: &Project) -> Result<(Steps, File)> {
@@ -87,7 +95,10 @@ fn suites(request: &TestRequest) -> Vec<Suite> {
 }
 
 fn purposes(request: &TestRequest, suites: &[Suite]) -> Vec<Purpose> {
-    let mut purposes = vec![Purpose::Build, Purpose::Run, Purpose::Node];
+    let mut purposes = vec![Purpose::Build, Purpose::Run];
+    if starts_sandboxes(request) {
+        purposes.push(Purpose::Node);
+    }
     let named = |name: &str| request.areas.iter().any(|area| area.name == name);
     let all = request.covers_test() || named("tiers");
     for (area, purpose) in [
@@ -178,6 +189,11 @@ fn run_node_tests(project: &Project) -> Result<()> {
     run_child(node.current_dir(kernel).arg("--test").args(tests))
 }
 
+fn starts_sandboxes(request: &TestRequest) -> bool {
+    let mut areas = request.areas.iter();
+    request.covers_test() || areas.any(|area| !AREAS_WITHOUT_TEMPLATES.contains(&area.name))
+}
+
 fn templates(request: &TestRequest) -> Vec<&'static str> {
     let mut areas = request.areas.iter();
     let is_tested = areas.any(|area| AREAS_OF_LARGE_TEMPLATE.contains(&area.name));
@@ -186,6 +202,9 @@ fn templates(request: &TestRequest) -> Vec<&'static str> {
 }
 
 fn build_templates(project: &Project, request: &TestRequest) -> Result<()> {
+    if !starts_sandboxes(request) {
+        return Ok(());
+    }
     for template in templates(request) {
         let mut build = project.command(project.atoll_binary());
         run_child(build.args(["template", "build", template]))?;
@@ -205,6 +224,16 @@ fn record_success(project: &Project) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_downloaded_for_areas_without_sandboxes() {
+        for (words, expected) in [(&["fuzz", "dist"][..], false), (&["fuzz", "jail"], true), (&[], true)] {
+            let request = TestRequest::parse(words).unwrap();
+            assert_eq!(starts_sandboxes(&request), expected, "{words:?}");
+            let purposes = purposes(&request, &suites(&request));
+            assert_eq!(purposes.contains(&Purpose::Node), expected, "{words:?}");
+        }
+    }
 
     #[test]
     fn the_large_template_is_built_for_the_runs_that_test_it() {

@@ -13,6 +13,9 @@ import urllib.request
 import pytest
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
 def started(process: subprocess.Popen, wanted: list[str], exports: dict[str, str]) -> list[str]:
     """The addresses that the server prints when it listens. `exports` gets the variables that it tells users to export."""
     found: dict[str, str] = {}

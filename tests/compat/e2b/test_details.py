@@ -7,7 +7,7 @@ import urllib.request
 import json
 
 import pytest
-from conftest import events_until
+from conftest import events_until, needs_root
 from e2b import CommandExitException, FilesystemEventType, FileType, SandboxException, SandboxQuery, SandboxState, TimeoutException
 from e2b.sandbox.commands.command_handle import PtySize
 from e2b_code_interpreter import Sandbox
@@ -205,6 +205,7 @@ def test_what_the_server_has_not_is_said_in_words(sandbox):
         assert refused.value.code == 501 and words in json.load(refused.value)["message"]
 
 
+@needs_root  # Only a cgroup tells that it refused a process.
 def test_a_command_that_meets_a_limit_says_which(sandbox):
     sandbox.files.write("many.py", "import os, time\nwhile os.fork(): pass\nos.closerange(0, 3)\ntime.sleep(600)\n")
     with pytest.raises(CommandExitException) as full:

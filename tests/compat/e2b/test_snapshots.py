@@ -2,10 +2,11 @@
 client names it."""
 
 import pytest
-from conftest import serving
+from conftest import needs_root, serving
 from e2b import SandboxException
 from e2b_code_interpreter import Sandbox
 
+pytestmark = needs_root
 FLOOR = 'inherit = "standard"\n[tiers]\nfloor = "gvisor"\n'
 
 
