@@ -123,6 +123,18 @@ impl Hold {
         }
         Ok(())
     }
+
+    /// The same without waiting. False if there is no room; then it is as before.
+    pub(crate) fn try_reach(&self, bytes: usize) -> bool {
+        let wanted = bytes.saturating_sub(FREE) as u64;
+        let mut taken = lock(&self.0.taken);
+        let more = wanted.saturating_sub(*taken);
+        let fits = more == 0 || self.0.budget.take(&self.0.tenant, more);
+        if fits {
+            *taken += more;
+        }
+        fits
+    }
 }
 
 impl Drop for Held {
@@ -143,22 +155,27 @@ impl<S: Sync> FromRequestParts<S> for Hold {
     }
 }
 
-/// An answer of JSON that is sent piece by piece if it is long, so that it is held until the reader has taken it. So is
-/// what is kept with it.
-pub(crate) fn json_in_pieces(mut text: Bytes, kept: impl Send + 'static) -> Response {
+/// An answer of JSON whose body is sent by [`in_pieces`].
+pub(crate) fn json_in_pieces(text: Bytes, kept: impl Send + 'static) -> Response {
     let head = [
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
         (CONTENT_LENGTH, text.len().into()),
     ];
-    if text.len() <= FREE {
-        return (head, text).into_response();
+    (head, in_pieces(text, kept)).into_response()
+}
+
+/// A body that is sent piece by piece if it is long, so that it is held until the reader has taken it. So is what is kept
+/// with it.
+pub(crate) fn in_pieces(mut bytes: Bytes, kept: impl Send + 'static) -> Body {
+    if bytes.len() <= FREE {
+        return Body::from(bytes);
     }
     let pieces = std::iter::from_fn(move || {
         let _kept = &kept;
-        let piece = text.split_to(FREE.min(text.len()));
+        let piece = bytes.split_to(FREE.min(bytes.len()));
         (!piece.is_empty()).then_some(Ok::<_, Infallible>(piece))
     });
-    (head, Body::from_stream(futures_util::stream::iter(pieces))).into_response()
+    Body::from_stream(futures_util::stream::iter(pieces))
 }
 
 fn full(most: u64) -> ApiError {
@@ -207,6 +224,17 @@ mod tests {
         drop((greedy, more, other));
         assert_eq!(lock(&budget.books).used, 0);
         assert!(lock(&budget.books).of_tenant.is_empty());
+    }
+
+    #[test]
+    fn without_waiting_there_is_room_or_not() {
+        let budget = Budget::of(200);
+        let (hold, other) = (budget.hold("a"), budget.hold("a"));
+        assert!(hold.try_reach(FREE + 60) && hold.try_reach(FREE + 40) && other.try_reach(FREE + 40));
+        assert!(!other.try_reach(FREE + 41), "one tenant has half");
+        assert_eq!(lock(&budget.books).used, 100);
+        drop((hold, other));
+        assert_eq!(lock(&budget.books).used, 0);
     }
 
     #[tokio::test]

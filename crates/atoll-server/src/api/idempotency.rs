@@ -1,9 +1,12 @@
 //! `Idempotency-Key`: a request that is sent again with the same key is not done again; it gets the answer of the first one.
 //!
 //! The work is a task of its own: it goes on when its client goes away, so that a repeat has an answer to get. The store
-//! knows the key before the work begins, and the answer before its client has heard the end of it.
+//! knows the key before the work begins, and the answer before its client has received the end of it. A tenant has a bound of
+//! requests under way, because they do not end with their connections.
 
 mod kept;
+mod limiter;
+mod refusal;
 mod repeated;
 
 use super::budget::Hold;
@@ -21,6 +24,9 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use kept::{UnderWay, relay};
+pub(crate) use limiter::KeyedRequests;
+use limiter::{RequestSlot, too_many};
+pub(crate) use refusal::LateRefusal;
 use repeated::repeated;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
@@ -51,20 +57,27 @@ impl Once {
         let caller = parts.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(ApiError::internal)?;
         let hold = parts.extensions.get::<Hold>().cloned();
+        let hold = hold.ok_or_else(ApiError::internal)?;
         let body = whole_body(&parts, body, &self.state).await?;
+        let digest = digest(&parts, &body)?;
+        let name = RequestName {
+            tenant: caller.tenant.to_string(),
+            key_id: caller.key_id.clone(),
+            route: self.path,
+            key,
+        };
+        let Some(slot) = self.state.keyed_requests.take(&caller.tenant) else {
+            return self.without_slot(name, digest, hold).await;
+        };
         let (tell, told) = oneshot::channel();
         let asked = Asked {
-            name: RequestName {
-                tenant: caller.tenant.to_string(),
-                key_id: caller.key_id.clone(),
-                route: self.path,
-                key,
-            },
-            digest: digest(&parts, &body)?,
+            name,
+            digest,
             once: self,
             caller: caller.clone(),
             tell,
-            _hold: hold,
+            hold,
+            _slot: slot,
         };
         let request = Request::from_parts(parts, Body::from(body));
         tokio::spawn(asked.go(request, next).in_current_span());
@@ -72,6 +85,14 @@ impl Once {
             true => Err(ApiError::unauthenticated("the key was revoked")),
             false => Err(ApiError::internal()),
         })
+    }
+
+    /// A repeat gets its answer still. Nothing goes on when the client goes away.
+    async fn without_slot(self, name: RequestName, digest: [u8; 32], hold: Hold) -> Result<Response, ApiError> {
+        match self.state.store.find_request(name, digest, Timestamp::now()).await? {
+            Some(known) => repeated(known, hold).await,
+            None => Err(too_many()),
+        }
     }
 }
 
@@ -119,8 +140,9 @@ struct Asked {
     name: RequestName,
     digest: [u8; 32],
     tell: Tell,
-    /// Until the work is over.
-    _hold: Option<Hold>,
+    hold: Hold,
+    /// Until the work is over, as the hold.
+    _slot: RequestSlot,
 }
 
 impl Asked {
@@ -131,7 +153,10 @@ impl Asked {
             .await;
         let answer = match claimed {
             Ok(None) => return self.first(request, next).await,
-            Ok(Some(known)) => repeated(known),
+            Ok(Some(known)) => {
+                drop((request, next));
+                repeated(known, self.hold.clone()).await
+            }
             Err(error) => Err(error.into()),
         };
         self.tell.send(answer).ok();
@@ -143,13 +168,16 @@ impl Asked {
             caller,
             name,
             tell,
+            hold: _hold,
+            _slot,
             ..
         } = self;
         let under_way = UnderWay::new(once.state.store.clone(), name);
+        let copied = once.state.budget.hold(&caller.tenant);
         let answering = async move {
             // As the client hears it, so that it is kept in the words of the dialect.
             let response = spoken(once.dialect, next.run(request).await);
-            relay(under_way, response, tell).await;
+            relay(under_way, response, copied, tell).await;
         };
         tokio::select! {
             () = answering => {}

@@ -2,6 +2,7 @@
 
 use crate::api::budget::Budget;
 use crate::api::e2b::E2b;
+use crate::api::idempotency::KeyedRequests;
 use crate::approvals::Approvals;
 use crate::auth::KeyRing;
 use crate::config::{Domain, Settings};
@@ -37,6 +38,7 @@ pub struct Shared {
     pub approvals: Arc<Approvals>,
     pub(crate) spool: Spool,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) keyed_requests: Arc<KeyedRequests>,
     pub(crate) e2b: Arc<E2b>,
 }
 

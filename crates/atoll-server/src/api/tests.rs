@@ -312,16 +312,22 @@ async fn a_repeated_sandbox_header_is_refused() {
 #[tokio::test]
 async fn a_nearly_full_disk_is_not_ready_and_says_why() {
     // The file system of processes has no bytes at all.
-    let world = World::at(Path::new("/proc"), tempfile::tempdir().unwrap(), Settings::default()).await;
-    world.state.ready.set(Ready::Ready);
-    let refused = world.get("/readyz").await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let body = text(refused).await;
-    assert!(
-        body.contains("not_ready") && body.contains("nearly full: 0 MiB left"),
-        "{body}"
-    );
-    assert_eq!(world.get("/healthz").await.status(), StatusCode::OK);
+    let full = "/proc";
+    let of_data = World::at(Path::new(full), tempfile::tempdir().unwrap(), Settings::default()).await;
+    let mut settings = Settings::default();
+    settings.audit.dir = Some(full.to_owned());
+    let of_log = World::with(settings).await;
+    for (world, disk) in [(of_data, "data directory"), (of_log, "audit log")] {
+        world.state.ready.set(Ready::Ready);
+        let refused = world.get("/readyz").await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let body = text(refused).await;
+        assert!(
+            body.contains("not_ready") && body.contains(&format!("the disk of the {disk} is nearly full: 0 MiB left")),
+            "{body}"
+        );
+        assert_eq!(world.get("/healthz").await.status(), StatusCode::OK);
+    }
 }
 
 async fn misbehaving(dialect: Dialect) -> Response {

@@ -6,6 +6,7 @@
 use super::{Store, StoreError, read_back, to_json};
 use crate::clock::Timestamp;
 use atoll_core::KeyId;
+use axum::body::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(crate) struct RequestName {
 pub(crate) struct KeptAnswer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Bytes,
 }
 
 /// Why a request is not to be done.
@@ -56,6 +57,17 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Known>, StoreError> {
         let work = move |connection: &Connection| claim(connection, &name, &digest, now, MOST_KEYS);
+        self.writer.run(work).await
+    }
+
+    /// What is known of a request, without writing it down. `None`: it is not known.
+    pub(crate) async fn find_request(
+        &self,
+        name: RequestName,
+        digest: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Known>, StoreError> {
+        let work = move |connection: &Connection| find(connection, &name, &digest, now);
         self.writer.run(work).await
     }
 
@@ -160,7 +172,7 @@ fn from_row(row: &Row<'_>, digest: &[u8; 32]) -> Result<Known, StoreError> {
         "kept" => Known::Kept(KeptAnswer {
             status: row.get("status")?,
             headers: read_back("headers", serde_json::from_str(&row.get::<_, String>("headers")?))?,
-            body: row.get("body")?,
+            body: row.get::<_, Vec<u8>>("body")?.into(),
         }),
         _ => Known::Lost,
     })
@@ -177,7 +189,7 @@ fn keep(connection: &Connection, name: &RequestName, answer: &KeptAnswer, most: 
         name.key,
         answer.status,
         to_json(&answer.headers)?,
-        answer.body,
+        &answer.body[..],
     ])?;
     while totals(connection, &name.tenant)?.1 > most && lose_oldest(connection, &name.tenant)? {}
     Ok(())
@@ -245,7 +257,7 @@ mod tests {
         KeptAnswer {
             status: 201,
             headers: vec![("content-type".to_owned(), "text/plain".to_owned())],
-            body: vec![b'x'; bytes],
+            body: vec![b'x'; bytes].into(),
         }
     }
 

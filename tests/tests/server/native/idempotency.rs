@@ -135,3 +135,46 @@ fn clients_of_e2b_run_code_once_per_key() {
     let refused = send(&server, &head, "/execute", "a", &json!({"code": "1"}));
     assert_eq!(refused.status, 422, "{refused:?}");
 }
+
+/// The sandbox allows one execution, which is under way: the stream of another one has begun when that is found.
+#[test]
+fn a_stream_that_is_refused_late_is_not_stored() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let head = format!("{}Accept: text/event-stream\r\n", api_key(&server.key));
+    let id = server.sandbox(&json!({"max_executions": 1})).unwrap();
+    let path = format!("/v1/sandboxes/{id}/run");
+    let mut runs = begin(
+        &server,
+        &head,
+        &path,
+        "runs",
+        &json!({"code": "import signal\nsignal.pause()"}),
+    );
+    e2b::read_until(&mut runs, "event: started").unwrap();
+    for _ in 0..2 {
+        let refused = send(&server, &head, &path, "late", &json!({"code": "1"}));
+        assert_eq!(refused.status, 200, "{refused:?}");
+        assert!(
+            refused.body.contains("event: error") && refused.body.contains("\"ended\""),
+            "{refused:?}"
+        );
+        assert!(!is_replayed(&refused), "{refused:?}");
+    }
+    let sandbox = e2b::create(&server, &server.key, json!({})).unwrap();
+    let head = format!(
+        "E2b-Sandbox-Id: {}\r\nX-Access-Token: {}\r\n",
+        sandbox.id, sandbox.token
+    );
+    for _ in 0..2 {
+        let refused = send(
+            &server,
+            &head,
+            "/execute",
+            "late",
+            &json!({"code": "1", "language": "r"}),
+        );
+        assert!(refused.body.contains("ExecutionFailed"), "{refused:?}");
+        assert!(!is_replayed(&refused), "{refused:?}");
+    }
+}

@@ -8,6 +8,7 @@ use super::pages::Pages;
 use super::reach::with_names;
 use super::route::Inside;
 use super::words;
+use crate::api::idempotency::LateRefusal;
 use crate::api::object::Object;
 use crate::api::said::{Item, Said};
 use crate::api::{ApiError, AppState, ErrorCode};
@@ -70,7 +71,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
     {
         return Err(no_context(id.as_str()));
     }
-    let control = Control::default();
+    let (control, refusal) = (Control::default(), LateRefusal::default());
     let said = Arc::new(Said::default());
     let raw_results = state.settings.raw_results || wants_raw(&inside.session);
     let paused = Some(inside.session.next_pause());
@@ -81,6 +82,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
         session: inside.session,
         said: Arc::clone(&said),
         control: control.clone(),
+        refusal: refusal.clone(),
         raw_results,
     };
     let env = with_names(&run.session, call.env_vars.unwrap_or_default());
@@ -110,7 +112,7 @@ async fn begin(state: &AppState, inside: Inside, body: &[u8]) -> Result<Response
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
-    Ok((Extension(Lively), kind, body).into_response())
+    Ok((Extension(Lively), Extension(refusal), kind, body).into_response())
 }
 
 fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, ApiError> {
@@ -199,6 +201,7 @@ struct Run {
     session: Arc<Session>,
     said: Arc<Said<Own>>,
     control: Control,
+    refusal: LateRefusal,
     raw_results: bool,
 }
 
@@ -227,9 +230,17 @@ impl Run {
         match done {
             Ok(execution) if self.session.end_reason().is_none() => self.finish(&execution),
             Ok(execution) if execution.outcome == atoll_core::Outcome::Ok => self.finish(&execution),
-            Ok(_) | Err(SessionError::Refused(_) | SessionError::Node(_)) => self.said.say(Own::Lost),
+            Ok(_) => self.said.say(Own::Lost),
+            Err(error @ (SessionError::Refused(_) | SessionError::Node(_))) => {
+                self.refusal.note(&error.into());
+                self.said.say(Own::Lost);
+            }
             Err(SessionError::Engine(error @ EngineError::Audit(_))) => drop(tell.send(refuse(error))),
-            Err(SessionError::Engine(error)) => self.said.say(error_line(&failure(&error), None)),
+            Err(SessionError::Engine(error)) => {
+                let line = error_line(&failure(&error), None);
+                self.refusal.note(&refuse(error));
+                self.said.say(line);
+            }
         }
         self.said.say(Own::End);
     }

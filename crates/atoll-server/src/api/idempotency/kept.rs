@@ -1,7 +1,9 @@
 //! The answer of the first request: handed on to its client, and kept.
 
 use super::Tell;
+use super::refusal::LateRefusal;
 use crate::api::ApiError;
+use crate::api::budget::{Hold, in_pieces};
 use crate::store::{KeptAnswer, RequestName, Store, StoreError};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, StatusCode, header, response};
@@ -11,7 +13,7 @@ use http_body::Body as _;
 use tokio::sync::mpsc;
 
 /// A longer answer is not kept.
-const LARGEST: usize = 1 << 20;
+const LARGEST: usize = 10 << 20;
 
 /// Of an answer that is a stream.
 type Piece = Result<Bytes, axum::Error>;
@@ -58,61 +60,105 @@ impl Drop for UnderWay {
     }
 }
 
-/// Hands the answer on. One that is known at once is kept before; a stream is handed on as it comes, and kept before it ends.
-pub(super) async fn relay(under_way: UnderWay, response: Response, tell: Tell) {
+/// Hands the answer on. One whose length is known is kept before that; a stream is handed on as it comes, and kept before it
+/// ends. `hold` counts the memory of the copy.
+pub(super) async fn relay(under_way: UnderWay, response: Response, hold: Hold, tell: Tell) {
     let (parts, body) = response.into_parts();
     if !is_kept(parts.status) {
         under_way.free().await;
         tell.send(Ok(Response::from_parts(parts, body))).ok();
-    } else if body.size_hint().exact().is_some() {
-        tell.send(whole(under_way, parts, body).await).ok();
-    } else {
-        let (pieces, rest) = mpsc::channel::<Piece>(1);
-        let copy = copy_of(&parts);
-        let rest = stream::unfold(
-            rest,
-            |mut rest| async move { rest.recv().await.map(|piece| (piece, rest)) },
-        );
-        tell.send(Ok(Response::from_parts(parts, Body::from_stream(rest)))).ok();
-        pass_on(under_way, copy, body, &pieces).await;
+        return;
+    }
+    match length(&parts, &body) {
+        Some(length) if may_copy(length, &hold) => drop(tell.send(whole(under_way, parts, body, hold).await)),
+        Some(_) => {
+            drop(under_way);
+            tell.send(Ok(Response::from_parts(parts, body))).ok();
+        }
+        None => stream_on(under_way, parts, body, hold, tell).await,
     }
 }
 
 /// After another refusal nothing was done, and the request may be sent again.
-fn is_kept(status: StatusCode) -> bool {
+pub(super) fn is_kept(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::INTERNAL_SERVER_ERROR
 }
 
-async fn whole(under_way: UnderWay, parts: response::Parts, body: Body) -> Result<Response, ApiError> {
-    let bytes = axum::body::to_bytes(body, usize::MAX).await;
+/// Also of a body that is sent in pieces: its client has all of it before the last poll.
+fn length(parts: &response::Parts, body: &Body) -> Option<usize> {
+    let told = parts.headers.get(header::CONTENT_LENGTH);
+    let told = told.and_then(|value| value.to_str().ok()?.parse().ok());
+    told.or_else(|| usize::try_from(body.size_hint().exact()?).ok())
+}
+
+/// Whether an answer of so many bytes is small enough to be kept, and the server has the memory for its copy.
+fn may_copy(length: usize, hold: &Hold) -> bool {
+    length <= LARGEST && hold.try_reach(length)
+}
+
+async fn whole(under_way: UnderWay, mut parts: response::Parts, body: Body, hold: Hold) -> Result<Response, ApiError> {
+    let bytes = axum::body::to_bytes(body, LARGEST).await;
     let bytes = bytes.map_err(|error| ApiError::caused_by(&error))?;
-    let mut copy = Some(copy_of(&parts));
-    add(&mut copy, &bytes);
-    finish(under_way, copy).await;
-    Ok(Response::from_parts(parts, Body::from(bytes)))
+    let answer = KeptAnswer {
+        body: bytes.clone(),
+        ..head_of(&parts)
+    };
+    under_way.keep(answer).await;
+    parts.headers.insert(header::CONTENT_LENGTH, bytes.len().into());
+    Ok(Response::from_parts(parts, in_pieces(bytes, hold)))
+}
+
+async fn stream_on(under_way: UnderWay, parts: response::Parts, body: Body, hold: Hold, tell: Tell) {
+    let (pieces, rest) = mpsc::channel::<Piece>(1);
+    let mut copy = AnswerCopy {
+        head: head_of(&parts),
+        body: Some(Vec::new()),
+        hold,
+    };
+    let refusal = parts.extensions.get::<LateRefusal>().cloned().unwrap_or_default();
+    let rest = stream::unfold(
+        rest,
+        |mut rest| async move { rest.recv().await.map(|piece| (piece, rest)) },
+    );
+    tell.send(Ok(Response::from_parts(parts, Body::from_stream(rest)))).ok();
+    pass_on(under_way, &mut copy, &refusal, body, &pieces).await;
 }
 
 /// Also when nobody listens any more.
-async fn pass_on(under_way: UnderWay, copy: KeptAnswer, body: Body, to: &mpsc::Sender<Piece>) {
-    let mut copy = Some(copy);
+async fn pass_on(
+    under_way: UnderWay,
+    copy: &mut AnswerCopy,
+    refusal: &LateRefusal,
+    body: Body,
+    to: &mpsc::Sender<Piece>,
+) {
+    let mut under_way = Some(under_way);
     let mut pieces = body.into_data_stream();
     let broken = loop {
-        match pieces.next().await {
+        let next = pieces.next().await;
+        // The client can send the request again as soon as it has this piece.
+        if let Some(refused) = under_way.take_if(|_| refusal.is_noted()) {
+            refused.free().await;
+        }
+        match next {
             Some(Ok(piece)) => {
-                add(&mut copy, &piece);
+                copy.add(&piece);
                 to.send(Ok(piece)).await.ok();
             }
             Some(Err(error)) => break Some(error),
             None => break None,
         }
     };
-    finish(under_way, copy.filter(|_| broken.is_none())).await;
+    if let Some(under_way) = under_way {
+        finish(under_way, copy.answer().filter(|_| broken.is_none())).await;
+    }
     if let Some(error) = broken {
         to.send(Err(error)).await.ok();
     }
 }
 
-fn copy_of(parts: &response::Parts) -> KeptAnswer {
+/// An answer without its body.
+fn head_of(parts: &response::Parts) -> KeptAnswer {
     let kept = |name: HeaderName| {
         let value = parts.headers.get(&name)?.to_str().ok()?;
         Some((name.as_str().to_owned(), value.to_owned()))
@@ -123,20 +169,39 @@ fn copy_of(parts: &response::Parts) -> KeptAnswer {
             .into_iter()
             .filter_map(kept)
             .collect(),
-        body: Vec::new(),
+        body: Bytes::new(),
     }
 }
 
-/// There is no copy of an answer that is too large.
-fn add(copy: &mut Option<KeptAnswer>, piece: &[u8]) {
-    match copy {
-        Some(answer) if answer.body.len() + piece.len() <= LARGEST => answer.body.extend_from_slice(piece),
-        _ => *copy = None,
+/// The copy of an answer while it is handed on.
+struct AnswerCopy {
+    head: KeptAnswer,
+    /// `None`: the answer is too large, or the server has no memory for the copy.
+    body: Option<Vec<u8>>,
+    hold: Hold,
+}
+
+impl AnswerCopy {
+    fn add(&mut self, piece: &[u8]) {
+        let Some(body) = &mut self.body else { return };
+        let length = body.len() + piece.len();
+        if length <= LARGEST && self.hold.try_reach(length) {
+            body.extend_from_slice(piece);
+        } else {
+            self.body = None;
+        }
+    }
+
+    fn answer(&mut self) -> Option<KeptAnswer> {
+        Some(KeptAnswer {
+            body: self.body.take()?.into(),
+            ..self.head.clone()
+        })
     }
 }
 
-async fn finish(under_way: UnderWay, copy: Option<KeptAnswer>) {
-    match copy {
+async fn finish(under_way: UnderWay, answer: Option<KeptAnswer>) {
+    match answer {
         Some(answer) => under_way.keep(answer).await,
         None => drop(under_way),
     }

@@ -1,8 +1,9 @@
 //! What a repeated request is told.
 
+use crate::api::budget::{Hold, in_pieces};
 use crate::api::{ApiError, ErrorCode};
 use crate::store::{KeptAnswer, Known, MOST_KEYS};
-use axum::body::Body;
+use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
@@ -11,9 +12,13 @@ const REPLAYED: &str = "idempotent-replayed";
 /// A tenant that has used up its keys comes back after so many seconds.
 const FULL_RETRY: u64 = 3_600;
 
-pub(super) fn repeated(known: Known) -> Result<Response, ApiError> {
+/// `hold` counts the memory of an answer until its client has it.
+pub(super) async fn repeated(known: Known, hold: Hold) -> Result<Response, ApiError> {
     let (code, message, hint) = match known {
-        Known::Kept(answer) => return replayed(answer),
+        Known::Kept(answer) => {
+            hold.reach(answer.body.len()).await?;
+            return replayed(answer, hold);
+        }
         Known::Pending => {
             let message = "the first request with this Idempotency-Key is still running";
             return Err(ApiError::new(ErrorCode::IdempotencyInProgress, message)
@@ -28,22 +33,24 @@ pub(super) fn repeated(known: Known) -> Result<Response, ApiError> {
         }
         Known::Lost => (
             ErrorCode::IdempotencyNoAnswer,
-            "a request with this Idempotency-Key was made, and its answer is not stored: it is too large, was cut off, or \
-             made room for newer ones",
-            "look at what the request has done; to do it again, send it with another key",
+            "a request with this Idempotency-Key was made, and its answer is not stored: it is too large, was cut off, made \
+             room for newer ones, or the server ended or had no memory for it",
+            "check whether the request took effect; to send it again, use a new Idempotency-Key",
         ),
         Known::Mismatch => (
             ErrorCode::IdempotencyMismatch,
-            "the Idempotency-Key was used for another request: the path, the query, the sandbox or the body differs",
-            "send each request with a key of its own, and the same key only to repeat the same request",
+            "the Idempotency-Key was used for another request: the path, the query, the sandbox, the Accept header or \
+             the body differs",
+            "use a new Idempotency-Key for each request; reuse one only to retry the same request",
         ),
     };
     Err(ApiError::new(code, message).hint(hint))
 }
 
-fn replayed(answer: KeptAnswer) -> Result<Response, ApiError> {
+fn replayed(answer: KeptAnswer, hold: Hold) -> Result<Response, ApiError> {
     let status = StatusCode::from_u16(answer.status).map_err(|error| ApiError::caused_by(&error))?;
-    let mut response = (status, Body::from(answer.body)).into_response();
+    let length = [(CONTENT_LENGTH, HeaderValue::from(answer.body.len()))];
+    let mut response = (status, length, in_pieces(answer.body, hold)).into_response();
     for (name, value) in answer.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response.headers_mut().insert(name, value);

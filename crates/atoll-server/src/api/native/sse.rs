@@ -4,6 +4,7 @@ use super::error::body_of;
 use super::execute::{Finished, Own, Reins};
 use super::outputs::Outputs;
 use crate::api::ApiError;
+use crate::api::idempotency::LateRefusal;
 use crate::api::said::{Item, Said};
 use crate::http::Lively;
 use atoll_core::execution::{Execution, RichResult};
@@ -56,20 +57,24 @@ pub(super) fn event(name: &str, id: Option<u64>, data: &impl Serialize) -> Bytes
 /// An execution as events: `started`, `held` (it waits for an approval), `usage` (once a second), `stdout`, `stderr`, `result`,
 /// `updated`, `cleared`, `outcome`, `file`, then `end` or `error`.
 pub(super) fn of_execution(said: Arc<Said<Own>>, reins: Reins) -> Response {
+    let refusal = LateRefusal::default();
     let telling = Telling {
         said,
         reins,
+        refusal: refusal.clone(),
         last: Last::NotYet,
     };
-    answer(futures_util::stream::unfold(telling, |mut telling| async move {
+    let events = futures_util::stream::unfold(telling, |mut telling| async move {
         let bytes = telling.next().await?;
         Some((Ok(bytes), telling))
-    }))
+    });
+    (Extension(refusal), answer(events)).into_response()
 }
 
 struct Telling {
     said: Arc<Said<Own>>,
     reins: Reins,
+    refusal: LateRefusal,
     last: Last,
 }
 
@@ -116,12 +121,14 @@ impl Telling {
                 event("outcome", None, &outcome)
             }
             Err(error) => {
+                self.refusal.note(&error);
                 self.last = Last::Told;
                 event("error", None, &body_of(&error))
             }
         }
     }
 
+    /// An error here is no refusal: the code has run.
     async fn file(&mut self, execution: Box<Execution>, mut outputs: Box<Outputs>) -> Bytes {
         match outputs.next().await {
             Ok(Some(piece)) => {
@@ -152,6 +159,7 @@ fn text_value(bytes: &[u8]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::StreamExt;
 
     #[test]
     fn events_are_asked_for_by_their_type() {
@@ -170,5 +178,20 @@ mod tests {
     fn what_is_no_text_is_there_as_bytes_too() {
         assert_eq!(text_value("ü".as_bytes()), json!({"text": "ü", "base64": null}));
         assert_eq!(text_value(b"\xff"), json!({"text": "\u{fffd}", "base64": "/w=="}));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_noted_before_its_event_is_handed_out() {
+        let said = Arc::new(Said::default());
+        let mut told = of_execution(Arc::clone(&said), Reins::default());
+        let refusal = told.extensions_mut().remove::<LateRefusal>().unwrap();
+        let finished = Finished {
+            done: Err(ApiError::server_full(1)),
+            outputs: Outputs::default(),
+        };
+        said.say(Own::Finished(Box::new(finished)));
+        assert!(!refusal.is_noted());
+        let event = told.into_body().into_data_stream().next().await.unwrap().unwrap();
+        assert!(event.starts_with(b"event: error\n") && refusal.is_noted());
     }
 }

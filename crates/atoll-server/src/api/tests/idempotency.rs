@@ -1,14 +1,18 @@
 //! `Idempotency-Key` with routes that count how often they are called.
 
 use super::*;
+use crate::api::idempotency::LateRefusal;
+use axum::Extension;
 use axum::http::HeaderValue;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
 /// The largest answer that is kept.
-const LARGEST: usize = 1 << 20;
+const LARGEST: usize = 10 << 20;
+/// Requests with a key that one tenant may have under way.
+const MOST_UNDER_WAY: usize = 64;
 
 /// A route that answers with what `answer` makes of the number of the call.
 fn counting<R: IntoResponse + 'static>(dialect: Dialect, answer: fn(usize) -> R) -> (Route, Arc<AtomicUsize>) {
@@ -248,4 +252,75 @@ async fn a_refusal_frees_the_key_and_a_fault_of_ours_does_not() {
         assert!(body.starts_with(r#"{"code":500,"#), "{body}");
     }
     assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+/// A stream that ends with this error after its head is sent.
+fn refused_late(error: ApiError) -> Response {
+    let refusal = LateRefusal::default();
+    let noted = refusal.clone();
+    let error_event = async move {
+        noted.note(&error);
+        Ok::<_, std::io::Error>("event: error")
+    };
+    let pieces = stream::iter([Ok("event: held\n\n")]).chain(stream::once(error_event));
+    (Extension(refusal), Body::from_stream(pieces)).into_response()
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_a_refusal_frees_the_key() {
+    let world = World::new().await;
+    let key = world.key(&[Scope::Run]).await;
+    let (route, calls) = counting(Dialect::Native, |count| match count {
+        1 => refused_late(ApiError::server_full(3)),
+        2 => refused_late(ApiError::internal()),
+        _ => streamed(vec![Ok(b"done".to_vec())]),
+    });
+    let refused = "event: held\n\nevent: error";
+    for (is_repeat, calls_so_far) in [(false, 1), (false, 2), (true, 2)] {
+        let answer = world.ask(&route, request(&key, &["k"], "/count", "")).await;
+        assert_eq!((answer.status(), is_replayed(&answer)), (StatusCode::OK, is_repeat));
+        assert_eq!(text(answer).await, refused);
+        assert_eq!(calls.load(Ordering::SeqCst), calls_so_far);
+    }
+}
+
+/// The key is free before the stream breaks off.
+#[tokio::test]
+async fn a_stream_that_breaks_off_with_a_refusal_frees_the_key() {
+    let world = World::new().await;
+    let key = world.key(&[Scope::Run]).await;
+    let (route, calls) = counting(Dialect::Native, |_| {
+        let refusal = LateRefusal::default();
+        refusal.note(&ApiError::server_full(3));
+        (Extension(refusal), streamed(vec![Err(std::io::Error::other("gone"))])).into_response()
+    });
+    for calls_so_far in [1, 2] {
+        let answer = world.ask(&route, request(&key, &["k"], "/count", "")).await;
+        assert!(answer.into_body().collect().await.is_err());
+        assert_eq!(calls.load(Ordering::SeqCst), calls_so_far);
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_with_too_many_keyed_requests_under_way_is_refused_and_still_gets_stored_answers() {
+    let world = World::new().await;
+    let key = world.key(&[Scope::Run]).await;
+    let (counted, calls) = counting(Dialect::Native, |count| count.to_string());
+    let count = async |name: &str| world.ask(&counted, request(&key, &[name], "/count", "")).await;
+    assert_eq!(text(count("before").await).await, "1");
+    let (begun, may_end) = (Arc::default(), Arc::default());
+    let route = waiting(&begun, &may_end);
+    for number in 0..MOST_UNDER_WAY {
+        let router = router_of(vec![route.clone()], world.state.clone());
+        tokio::spawn(router.oneshot(request(&key, &[&number.to_string()], "/wait", "")));
+        begun.notified().await;
+    }
+    let refused = count("new").await;
+    assert_eq!(refused.headers()[header::RETRY_AFTER], "1");
+    assert_eq!(code(refused).await, "quota_exceeded");
+    let repeat = count("before").await;
+    assert!(is_replayed(&repeat));
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let without_key = world.ask(&counted, request(&key, &[], "/count", "")).await;
+    assert_eq!(text(without_key).await, "2");
 }
