@@ -39,11 +39,11 @@ impl Server {
         Self::spawn(home, command.env("ATOLL_MICROVM_KERNEL", kernel))
     }
 
-    /// In `home`, with the tests' Python for tier `wasm`, which is built first if need be.
-    pub fn start_with_wasm(home: &Path) -> Result<Self> {
+    /// In `home`, with these flags and the tests' Python for tier `wasm`, which is built first if need be.
+    pub fn start_with_wasm(home: &Path, flags: &[&str]) -> Result<Self> {
         crate::ensure_component()?;
         lend(home, &["wasm"])?;
-        Self::start(home, &[])
+        Self::start(home, flags)
     }
 
     /// In `home`, with these flags and no others.

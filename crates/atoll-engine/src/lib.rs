@@ -60,7 +60,7 @@ pub use node::{Node, NodeConfig, NodeError, Paused, Quiet};
 pub use out_dir::{OutDir, OutError, Target};
 pub use past::Ended;
 pub use plotly::{PlotlyScript, figure_of};
-pub use pool::{Pool, PoolSize};
+pub use pool::{ExpectedClaim, Pool, PoolSize};
 pub use sandbox::{Choice, Origin, Request, SandboxSpec, SandboxUsage};
 pub use share::Room;
 pub use trial::try_out;

@@ -11,7 +11,7 @@ use crate::door::{Audit, Door, Sandbox};
 use crate::engine::{Engine, EngineConfig, EngineError, Warmth};
 use crate::lock::lock;
 use crate::past::{Ended, Past};
-use crate::pool::{Pool, PoolSize};
+use crate::pool::{ExpectedClaim, Pool, PoolSize};
 use crate::sandbox::SandboxSpec;
 use crate::session::{LifeSpec, Session, State};
 use crate::snapshot::Snapshots;
@@ -126,6 +126,12 @@ impl Node {
     pub fn is_open(&self, template: &str, tier: Tier) -> bool {
         let pools = lock(&self.pools);
         pools.get(&kind(template, tier)).is_some_and(|open| open.initialized())
+    }
+
+    /// Has the pool of such a sandbox prepare for a create that waits. `None`: there is no pool, or it would not serve it.
+    pub fn expect_claim(&self, template: &str, tier: Tier, limits: &Limits) -> Option<ExpectedClaim> {
+        let pools = lock(&self.pools);
+        pools.get(&kind(template, tier))?.get()?.expect_claim(limits)
     }
 
     /// Builds a template if it is not, warms its interpreter and fills its pool. Many callers do it once.

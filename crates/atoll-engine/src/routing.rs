@@ -43,6 +43,17 @@ pub struct Chosen {
     pub next: Option<Tier>,
 }
 
+impl Chosen {
+    /// Where the code goes, and why, if the chosen tier turns out not to be available; `None` if only that one will do.
+    pub fn instead(&self, reason: &str) -> Option<Self> {
+        self.next.map(|tier| Self {
+            tier,
+            reason: reason.to_owned(),
+            next: None,
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoTier {
     /// The policy forbids the tier that was asked for.

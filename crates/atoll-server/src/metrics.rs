@@ -169,9 +169,9 @@ impl Numbers {
         );
         let help = "Time to claim a sandbox";
         to.register_with_unit("claim_duration", help, Unit::Seconds, self.claim_seconds.clone());
-        let help = "Creates that wait in the queue of a full server";
+        let help = "Create and resume requests that wait in the queue of a full server";
         to.register("creates_waiting", help, self.creates_waiting.clone());
-        let help = "Time that a create waits until it is admitted or refused";
+        let help = "Time that a create or resume request waits until it is admitted or refused";
         to.register_with_unit("create_wait", help, Unit::Seconds, self.create_wait_seconds.clone());
         to.register("sandboxes_live", "Live sandboxes", self.sandboxes_live.clone());
         to.register(

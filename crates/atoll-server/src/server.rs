@@ -176,10 +176,12 @@ impl Server {
             Hurry(std::future::pending())
         }));
         let (ready, patience) = (state.ready.clone(), state.settings.drain_timeout);
+        let quotas = state.limits.clone();
         let stopping = async move {
             let hurry = stop.await;
             tracing::info!("stopping: running requests have up to {patience} to finish; a second signal aborts them");
             ready.set(Ready::Draining);
+            quotas.close_queue();
             hurry
         };
         // A task: the thread that waits for the whole would have to be woken for each connection.
@@ -263,6 +265,7 @@ pub(crate) async fn share(
         approvals,
         spool,
         budget: Budget::new(settings.max_body_bytes.get()),
+        keyed_requests: Arc::default(),
         e2b,
         keys: KeyRing::load(&store).await?,
         limits,

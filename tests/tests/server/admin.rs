@@ -138,7 +138,8 @@ fn memory_and_cut_output_are_in_the_metrics() {
     eventually("the memory is told", || number("atoll_sandbox_memory_bytes") > bytes).unwrap();
 }
 
-fn wait_for_waiting(server: &Server, count: usize) -> anyhow::Result<()> {
+/// Until so many creates and resumes are in the queue.
+pub(super) fn wait_for_waiting(server: &Server, count: usize) -> anyhow::Result<()> {
     let line = format!("\natoll_creates_waiting {count}\n");
     eventually("creates wait", || {
         ask(server, "/metrics").is_ok_and(|metrics| metrics.text().contains(&line))
@@ -166,5 +167,34 @@ fn a_create_on_a_full_server_waits_and_is_in_the_metrics() {
         let path = format!("/v1/sandboxes/{first}");
         assert_eq!(server.send("DELETE", &path, None).unwrap().status, 200);
         next.join().unwrap().unwrap();
+    });
+    // Of all three creates: one did not wait, one left, one was admitted.
+    let line = "\natoll_create_wait_seconds_count 3\n";
+    let is_counted = || ask(&server, "/metrics").is_ok_and(|metrics| metrics.text().contains(line));
+    eventually("the wait of each create is counted", is_counted).unwrap();
+}
+
+/// The sandboxes that fill the server are of another tier: only creates that wait are demand for the pool of `jail`.
+#[test]
+fn the_pool_grows_with_the_queue() {
+    let home = tempfile::tempdir().unwrap();
+    let sandboxes = ["--max-sandboxes", "2", "--max-tenant-sandboxes", "2"];
+    let flags = [&sandboxes[..], &["--queue-timeout", "5m", "--pool-max", "4"]].concat();
+    let server = Server::start_with_wasm(home.path(), &flags).unwrap();
+    let is_ready = || ask(&server, "/readyz").is_ok_and(|answer| answer.status == 200);
+    eventually("the pool", is_ready).unwrap();
+    let live = [(); 2].map(|()| server.sandbox(&json!({"tier": "wasm"})).unwrap());
+    std::thread::scope(|scope| {
+        let waiting = [(); 2].map(|()| scope.spawn(|| server.sandbox(&json!({}))));
+        let line = r#"atoll_pool_depth{template="python-min",tier="jail"} 2"#;
+        let has_grown = || ask(&server, "/metrics").is_ok_and(|metrics| metrics.text().contains(line));
+        let grown = eventually("a prepared sandbox for each create that waits", has_grown);
+        for id in &live {
+            server.send("DELETE", &format!("/v1/sandboxes/{id}"), None).unwrap();
+        }
+        for create in waiting {
+            create.join().unwrap().unwrap();
+        }
+        grown.unwrap();
     });
 }

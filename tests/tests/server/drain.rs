@@ -1,5 +1,6 @@
 //! The end of a server: running requests finish, and nothing waits for ever.
 
+use super::admin::wait_for_waiting;
 use anyhow::{Result, ensure};
 use atoll_tests::process::eventually;
 use atoll_tests::server::{Answer, Server, connect};
@@ -55,4 +56,32 @@ fn a_request_that_never_ends_is_cut_when_the_time_is_over() {
     server.signal(Signal::TERM).unwrap();
     assert_eq!(server.wait().unwrap().code(), Some(0));
     assert!(server.log().contains("were closed before"), "{}", server.log());
+}
+
+#[test]
+fn a_create_that_waits_is_refused_when_the_server_stops() {
+    let home = tempfile::tempdir().unwrap();
+    let flags = [
+        "--max-sandboxes",
+        "1",
+        "--queue-timeout",
+        "5m",
+        "--drain-timeout",
+        "10min",
+    ];
+    let mut server = Server::start(home.path(), &flags).unwrap();
+    server.sandbox(&serde_json::json!({})).unwrap();
+    let mut waits = connect(server.api).unwrap();
+    let head = format!(
+        "POST /v1/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\n\
+         Connection: close\r\nContent-Length: 2\r\n\r\n{{}}",
+        server.key
+    );
+    waits.write_all(head.as_bytes()).unwrap();
+    wait_for_waiting(&server, 1).unwrap();
+    server.signal(Signal::TERM).unwrap();
+    let refused = Answer::read(&mut waits).unwrap();
+    assert_eq!((refused.status, refused.code().unwrap()), (503, "not_ready".to_owned()));
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
 }

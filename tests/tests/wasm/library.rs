@@ -26,6 +26,29 @@ async fn other_modules_of_the_library_are_imported_on_request() -> Result<()> {
     Ok(())
 }
 
+/// None is set at the start; debuggers and coverage tools set one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trace_function_is_called_and_stays_set_in_the_next_cell() -> Result<()> {
+    let engine = engine().await?;
+    let mut one = sandbox(&engine).await?;
+    let traced = "events.clear()\ntraced()\nprint(events)";
+    // The cells themselves are traced, too: a list of all events would grow while it is read.
+    let sets = format!(
+        "import sys\nevents = []\ndef traced():\n    return 1\ndef trace(frame, event, arg):\n    \
+         if frame.f_code.co_name == 'traced': events.append(event)\n    return trace\n\
+         sys.settrace(trace)\n{traced}"
+    );
+    for cell in [&sets, traced] {
+        let ran = python(&mut one, cell).await?;
+        ensure!(
+            (ran.outcome, ran.stdout.as_str()) == (Outcome::Ok, "['call', 'line', 'return']\n"),
+            "{cell}: {ran:?}"
+        );
+    }
+    engine.stop().await;
+    Ok(())
+}
+
 /// The component carries a time zone database; nothing of the host's is visible.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_zones_are_found() -> Result<()> {

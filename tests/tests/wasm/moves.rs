@@ -35,10 +35,10 @@ fn what_needs_more_runs_again_before_anything_is_told() -> Result<()> {
     Ok(())
 }
 
+/// Counts loops instead of reading a clock: in `wasm`, `time.process_time()` advances while other processes have the CPU.
 #[test]
 fn code_that_computes_for_long_starts_again_in_the_jail() -> Result<()> {
-    let computes = "import time\nprint('once')\nend = time.process_time() + 2.2\n\
-                    while time.process_time() < end: pass\nprint('done')";
+    let computes = "print('once')\nfor n in range(150_000_000): pass\nprint('done')";
     let ran = run_json(&["--tier", "auto", "-c", computes])?;
     assert_eq!((ran.outcome, ran.tier), (Outcome::Ok, Tier::Jail), "{ran:?}");
     assert_eq!(ran.stdout, "once\ndone\n");

@@ -1,5 +1,6 @@
 //! Prepared sandboxes: made, forked into, pre-touched and inspected before anybody asks. Each is handed out once.
 
+mod expected;
 mod size;
 
 use crate::backend::{BareSandbox, Inspected};
@@ -16,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub use expected::ExpectedClaim;
 pub use size::PoolSize;
 
 /// How often a pool looks whether it is too large.
@@ -54,8 +56,9 @@ struct Shared {
     limits: Limits,
     size: PoolSize,
     ready: Mutex<VecDeque<Prepared>>,
-    demand: Mutex<Demand>,
-    taken: Notify,
+    demand: Arc<Mutex<Demand>>,
+    /// A prepared sandbox was taken, or a claim is expected.
+    changed: Notify,
 }
 
 impl Pool {
@@ -101,10 +104,7 @@ impl Pool {
     }
 
     fn take(&self, spec: &SandboxSpec) -> Option<Prepared> {
-        let class = self
-            .classes
-            .iter()
-            .find(|class| fits(&spec.limits, &class.shared.limits));
+        let class = self.class_of(&spec.limits);
         // A claim that is not served from the pool needs the CPU as well: refilling waits for it.
         let counted = class.or(self.classes.first())?;
         lock(&counted.shared.demand).claimed(Instant::now());
@@ -114,6 +114,18 @@ impl Pool {
             return None;
         }
         class?.take()
+    }
+
+    /// Prepares for a claim with these limits, which will come soon. `None`: the pool would not serve it.
+    pub fn expect_claim(&self, limits: &Limits) -> Option<ExpectedClaim> {
+        let class = self.class_of(limits).filter(|_| self.engine.may_become(limits))?;
+        let expected = ExpectedClaim::new(Arc::clone(&class.shared.demand));
+        class.shared.changed.notify_one();
+        Some(expected)
+    }
+
+    fn class_of(&self, limits: &Limits) -> Option<&SizeClass> {
+        self.classes.iter().find(|class| fits(limits, &class.shared.limits))
     }
 
     /// How many are ready now.
@@ -144,8 +156,8 @@ impl SizeClass {
             limits,
             size,
             ready: Mutex::default(),
-            demand: Mutex::default(),
-            taken: Notify::new(),
+            demand: Arc::default(),
+            changed: Notify::new(),
         });
         for _ in 0..size.min {
             let prepared = prepare(&shared, true).await?;
@@ -163,7 +175,7 @@ impl SizeClass {
                 taken => break taken,
             }
         };
-        self.shared.taken.notify_one();
+        self.shared.changed.notify_one();
         taken
     }
 }
@@ -178,8 +190,8 @@ impl Drop for SizeClass {
 async fn refill(shared: Arc<Shared>) {
     loop {
         let wanted = {
-            let peak = lock(&shared.demand).peak(SPAN, Instant::now());
-            target(shared.size, peak, free_memory())
+            let claims = lock(&shared.demand).next_claims(SPAN, Instant::now());
+            target(shared.size, claims, free_memory())
         };
         let depth = lock(&shared.ready).len();
         if depth < wanted {
@@ -200,20 +212,20 @@ async fn refill(shared: Arc<Shared>) {
             drop(surplus);
         }
         tokio::select! {
-            () = shared.taken.notified() => {}
+            () = shared.changed.notified() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
     }
 }
 
-/// Whether the last claim was just now; then the time is waited for in which it has the machine, or the next claim.
+/// Whether the last claim was just now; then the time is waited for in which it has the machine, or the next change.
 async fn until_calm(shared: &Shared) -> bool {
     let calm = lock(&shared.demand).last().map(|at| at + CALM);
     let Some(calm) = calm.filter(|at| *at > Instant::now()) else {
         return false;
     };
     tokio::select! {
-        () = shared.taken.notified() => {}
+        () = shared.changed.notified() => {}
         () = tokio::time::sleep_until(calm) => {}
     }
     true

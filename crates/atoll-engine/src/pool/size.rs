@@ -22,16 +22,31 @@ impl PoolSize {
     }
 }
 
-/// Claims of the last while.
+/// Claims of the last while, and those that are expected.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
     claims: VecDeque<Instant>,
+    expected: usize,
 }
 
 impl Demand {
     pub(super) fn claimed(&mut self, now: Instant) {
         self.claims.push_back(now);
         self.forget(now);
+    }
+
+    /// One more claim will come soon, until [`Demand::expected_ended`].
+    pub(super) fn expect(&mut self) {
+        self.expected += 1;
+    }
+
+    pub(super) fn expected_ended(&mut self) {
+        self.expected -= 1;
+    }
+
+    /// Claims that may come within `span`: as many as at the worst time of the last while, or all that are expected.
+    pub(super) fn next_claims(&mut self, span: Duration, now: Instant) -> usize {
+        self.peak(span, now).max(self.expected)
     }
 
     pub(super) fn last(&self) -> Option<Instant> {
@@ -45,7 +60,7 @@ impl Demand {
     }
 
     /// The most claims that fell into one span of `span`, of the last while.
-    pub(super) fn peak(&mut self, span: Duration, now: Instant) -> usize {
+    fn peak(&mut self, span: Duration, now: Instant) -> usize {
         self.forget(now);
         let mut first = 0;
         let mut most = 0;
@@ -59,11 +74,11 @@ impl Demand {
     }
 }
 
-/// How many to keep ready if `peak` claims may come while `peak` replacements are made, one after the other.
-pub(super) fn target(size: PoolSize, peak: usize, free_memory: u64) -> usize {
+/// How many to keep ready if `claims` may come while as many replacements are made, one after the other.
+pub(super) fn target(size: PoolSize, claims: usize, free_memory: u64) -> usize {
     // A quarter of what is free is for sandboxes that nobody has asked for yet.
     let room = usize::try_from(free_memory / 4 / BYTES_EACH).unwrap_or(usize::MAX);
-    (size.min + peak).min(size.max).min(room.max(size.min))
+    (size.min + claims).min(size.max).min(room.max(size.min))
 }
 
 #[cfg(test)]
@@ -75,7 +90,7 @@ mod tests {
     #[test]
     fn it_grows_with_demand_up_to_its_bounds() {
         let plenty = 1 << 40;
-        assert_eq!([0, 5, 500].map(|peak| target(SIZE, peak, plenty)), [2, 7, 20]);
+        assert_eq!([0, 5, 500].map(|claims| target(SIZE, claims, plenty)), [2, 7, 20]);
         assert_eq!(target(SIZE, 500, 10 * 4 * BYTES_EACH), 10, "memory bounds it");
         assert_eq!(target(SIZE, 500, 0), 2, "never below the least");
         assert_eq!(target(PoolSize::exactly(4), 100, plenty), 4);
@@ -92,5 +107,23 @@ mod tests {
         assert_eq!(demand.peak(second, start + Duration::from_secs(6)), 3);
         assert_eq!(demand.peak(second, start + Duration::from_secs(34)), 2);
         assert_eq!(demand.peak(second, start + Duration::from_secs(60)), 0);
+    }
+
+    #[test]
+    fn expected_claims_count_as_demand_while_they_are_expected() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut demand = Demand::default();
+        (0..3).for_each(|_| demand.expect());
+        assert_eq!(demand.next_claims(second, start), 3);
+        (0..5).for_each(|_| demand.claimed(start));
+        assert_eq!(
+            demand.next_claims(second, start),
+            5,
+            "the larger number is enough for both"
+        );
+        let forgotten = start + WINDOW + second;
+        assert_eq!(demand.next_claims(second, forgotten), 3);
+        (0..3).for_each(|_| demand.expected_ended());
+        assert_eq!(demand.next_claims(second, forgotten), 0);
     }
 }

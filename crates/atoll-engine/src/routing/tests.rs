@@ -36,6 +36,25 @@ fn auto_takes_the_cheapest_that_can_run_the_code() {
 }
 
 #[test]
+fn only_what_auto_tries_in_wasm_goes_elsewhere_if_wasm_is_not_available() {
+    let chosen = |asked, needs: &Needs| choose(&facts(asked, needs, &NOTHING)).unwrap();
+    let tried = chosen(Some(Tier::Auto), &Needs::Plain);
+    let instead = Chosen {
+        tier: Tier::Jail,
+        reason: "it is being built".to_owned(),
+        next: None,
+    };
+    assert_eq!(tried.instead("it is being built"), Some(instead));
+    for (asked, needs) in [
+        (Some(Tier::Wasm), Needs::Plain),
+        (Some(Tier::Auto), pandas()),
+        (None, Needs::Plain),
+    ] {
+        assert_eq!(chosen(asked, &needs).instead("it is being built"), None, "{asked:?}");
+    }
+}
+
+#[test]
 fn a_floor_raises_and_a_missing_tier_never_lowers() {
     let gvisor = Facts {
         floor: at_least(Tier::Gvisor),

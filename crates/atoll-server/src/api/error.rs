@@ -61,10 +61,10 @@ codes! {
     DiskFull = "disk_full", INSUFFICIENT_STORAGE, "The disk of the server is full";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit for creating sandboxes is exceeded";
     QuotaExceeded = "quota_exceeded", TOO_MANY_REQUESTS, "A quota of the key, or a limit of the sandbox, is exhausted";
-    AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has caused as many bytes of the audit log as it may in a day";
+    AuditQuota = "audit_quota", TOO_MANY_REQUESTS, "The key has used up its daily audit log quota";
     ServerFull = "server_full", TOO_MANY_REQUESTS, "The server has reached its limit of live sandboxes, and no slot became free in time";
     AtCapacity = "at_capacity", SERVICE_UNAVAILABLE, "The server has reached its limit of connections, file descriptors or request memory";
-    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, a process of it is being replaced, or the template is still being built";
+    NotReady = "not_ready", SERVICE_UNAVAILABLE, "The server is starting or stopping, one of its processes is being replaced, or the template is still being built";
     AuditUnavailable = "audit_unavailable", SERVICE_UNAVAILABLE, "The audit log cannot be written, so the operation was refused";
     NoWall = "no_wall", NOT_IMPLEMENTED, "This host cannot provide the requested isolation tier";
     NotSupported = "not_supported", NOT_IMPLEMENTED, "This version of Atoll does not support the operation";
@@ -260,7 +260,7 @@ impl ApiError {
         Self::not_ready(
             "the spawner (the process that forks sandboxes) ended unexpectedly before the sandbox was created",
         )
-        .hint("retry the request, the server starts a new spawner; if the error persists, see the server log")
+        .hint("retry the request: the server starts a new spawner; if the error persists, see the server log")
     }
 
     /// At the first start that may last; at the end another server takes over.

@@ -234,7 +234,7 @@ settings! {
     "required_layers", List, "Isolation layers that a sandbox must have to start, in addition to those that are always required [cgroups]", |s| s.required_layers, put_list, show_list;
     "max_sandboxes", Number, "Maximum number of live sandboxes across all tenants", |s| s.max_sandboxes, put, show;
     "max_tenant_sandboxes", Optional, "Maximum number of live sandboxes of one tenant [none: half of max_sandboxes, rounded up]", |s| s.max_tenant_sandboxes, put_optional, show_option;
-    "queue_timeout", Number, "Time that a create waits for a free slot when the server has max_sandboxes live sandboxes; 0 refuses at once", |s| s.queue_timeout, put, show_tight;
+    "queue_timeout", Number, "Time that a request to create or resume a sandbox waits for a free slot while the server has max_sandboxes live sandboxes; 0 refuses it at once", |s| s.queue_timeout, put, show_tight;
     "tls.mode", Optional, "Serve the API over HTTPS: `local` creates a CA and a certificate for the domain [none|local]", |s| s.tls.mode, put_optional, show_option;
     "tls.cert", Optional, "PEM file with a certificate chain to serve the API over HTTPS with; requires tls.key", |s| s.tls.cert, put_path, show_path;
     "tls.key", Optional, "PEM file with the private key of tls.cert; both files are read again when one of them changes", |s| s.tls.key, put_path, show_path;
@@ -261,7 +261,7 @@ settings! {
     "log.format", Text, "Format of the log on stderr [text|json]", |s| s.log.format, put, show;
     "log.level", Text, "Log level [error|warn|info|debug]", |s| s.log.level, put, show;
     "audit.dir", Optional, "Directory of the audit log [none: `audit` in the data directory]", |s| s.audit.dir, put_path, show_path;
-    "audit.record", Text, "What the audit log stores of executions besides digests: nothing, the code, or the code and the output [none|code|full]", |s| s.audit.record, put, show;
+    "audit.record", Text, "What the audit log stores about executions in addition to digests: nothing, the code, or the code and the output [none|code|full]", |s| s.audit.record, put, show;
     "audit.segment_bytes", Number, "Size at which the audit log starts a new segment", |s| s.audit.segment_bytes, put, show_tight;
     "audit.sync", Flag, "Flush each audit log entry to disk before the action starts", |s| s.audit.sync, put_flag, show;
     "audit.keep", Optional, "Age at which audit log segments are deleted [none: never]", |s| s.audit.keep, put_optional, show_option;

@@ -15,6 +15,8 @@ struct Books {
     most: u64,
     most_of_tenant: u64,
     queue: CreateQueue,
+    /// The server stops: nothing waits any more.
+    is_closed: bool,
     live: u64,
     live_of_key: Counts,
     live_of_tenant: Counts,
@@ -93,11 +95,20 @@ impl Books {
         Ok(())
     }
 
-    /// As many wait as may live, of all and of one tenant.
+    /// As many wait as may live, of all and of one tenant. In a full queue, a tenant that has no place takes the newest of
+    /// the tenant that has most places: two tenants must not shut out a third.
     fn wait(&mut self, claimant: Claimant) -> Option<oneshot::Receiver<Result<Slot, ApiError>>> {
         self.queue.tidy();
-        if self.queue.count() >= self.most || self.queue.count_of(&claimant.tenant) >= self.most_of_tenant {
+        let of_tenant = self.queue.count_of(&claimant.tenant);
+        if self.is_closed || of_tenant >= self.most_of_tenant {
             return None;
+        }
+        if self.queue.count() >= self.most {
+            if of_tenant > 0 {
+                return None;
+            }
+            let displaced = self.queue.displace()?;
+            displaced.tell.send(Err(ApiError::server_full(self.most))).ok();
         }
         let (tell, turn) = oneshot::channel();
         self.queue.push(Waiter { claimant, tell });
@@ -165,6 +176,16 @@ impl Ledger {
         }
     }
 
+    /// Refuses those that wait, and lets nothing wait any more.
+    pub(super) fn close_queue(&self) {
+        let mut books = lock(&self.books);
+        books.is_closed = true;
+        while let Some(waiter) = books.queue.take_next() {
+            let stopping = ApiError::not_ready("the server is stopping");
+            waiter.tell.send(Err(stopping)).ok();
+        }
+    }
+
     fn slot(&self, claimant: Claimant) -> Slot {
         Slot {
             claimant,
@@ -172,7 +193,7 @@ impl Ledger {
         }
     }
 
-    /// Creates in the queue.
+    /// Creates and resumes in the queue.
     pub(super) fn waiting(&self) -> u64 {
         let mut books = lock(&self.books);
         books.queue.tidy();

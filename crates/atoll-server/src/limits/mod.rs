@@ -2,7 +2,7 @@
 //!
 //! [`Limits::admit`] is asked before a sandbox is made and hands out a [`Slot`]; the limit holds under any number of
 //! parallel calls, because the slot is taken before the work starts and given back when it is dropped. On a full server a
-//! create waits in a queue, for `queue_timeout` at most.
+//! create or a resume waits in a queue, for `queue_timeout` at most.
 
 mod ledger;
 mod queue;
@@ -17,6 +17,7 @@ use crate::clock::Timestamp;
 use crate::config::{Quotas, Settings};
 use crate::store::{Store, StoreError, Usage};
 use atoll_core::quantity::show_bytes;
+use atoll_core::service::CreatesPerMinute;
 use ledger::{Claim, Claimant, Ledger};
 use rate::Buckets;
 use std::time::{Duration, Instant};
@@ -56,24 +57,37 @@ impl Limits {
         Ok(())
     }
 
-    /// Lets a caller make one sandbox, or says why not and when to come back. On a full server it waits for its turn.
-    pub async fn admit(&self, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
+    /// Lets a caller make one sandbox, or says why not and when to come back. On a full server it waits for its turn, and
+    /// keeps what `expect` returns until then.
+    pub async fn admit<W>(
+        &self,
+        caller: &Caller,
+        now: Timestamp,
+        expect: impl FnOnce() -> W,
+    ) -> Result<Admission, ApiError> {
         self.check_day(caller, now)?;
-        let slot = self.slot_in_turn(self.claimant(caller)).await?;
+        // Not only in its turn: it would wait, and take a slot from others, for nothing.
+        if let Some(most) = self.creates_per_minute(caller) {
+            self.buckets.check(caller.key_id.as_str(), most, Instant::now())?;
+        }
+        let slot = self.slot_in_turn(self.claimant(caller), expect).await?;
         let rate = self.pace(caller)?;
         Ok(Admission { slot, rate })
     }
 
-    async fn slot_in_turn(&self, claimant: Claimant) -> Result<Slot, ApiError> {
+    async fn slot_in_turn<W>(&self, claimant: Claimant, expect: impl FnOnce() -> W) -> Result<Slot, ApiError> {
         if self.queue_timeout.is_zero() {
             return self.ledger.take_slot(claimant);
         }
         match self.ledger.take_slot_or_turn(claimant)? {
             Claim::Slot(slot) => Ok(slot),
-            Claim::Turn(turn) => match tokio::time::timeout(self.queue_timeout, turn).await {
-                Ok(Ok(served)) => served,
-                _ => Err(self.ledger.full()),
-            },
+            Claim::Turn(turn) => {
+                let _expected = expect();
+                match tokio::time::timeout(self.queue_timeout, turn).await {
+                    Ok(Ok(served)) => served,
+                    _ => Err(self.ledger.full()),
+                }
+            }
         }
     }
 
@@ -83,19 +97,24 @@ impl Limits {
 
     /// One of the key's creates of this minute: for a new sandbox, and for what costs as much as one.
     pub fn pace(&self, caller: &Caller) -> Result<Option<Rate>, ApiError> {
-        match caller.quotas.or(self.defaults).creates_per_minute {
-            Some(most) => Ok(Some(self.buckets.take(
-                caller.key_id.as_str(),
-                most.get(),
-                Instant::now(),
-            )?)),
-            None => Ok(None),
-        }
+        let take = |most| self.buckets.take(caller.key_id.as_str(), most, Instant::now());
+        self.creates_per_minute(caller).map(take).transpose()
     }
 
-    /// A place for a sandbox that was put away and goes on: it was counted as a new one before.
-    pub fn readmit(&self, caller: &Caller) -> Result<Slot, ApiError> {
-        self.ledger.take_slot(self.claimant(caller))
+    fn creates_per_minute(&self, caller: &Caller) -> Option<u64> {
+        let most = caller.quotas.or(self.defaults).creates_per_minute;
+        most.map(CreatesPerMinute::get)
+    }
+
+    /// A place for a sandbox that was put away and goes on: it was counted as a new one before. On a full server it waits for
+    /// its turn like a new one.
+    pub async fn readmit(&self, caller: &Caller) -> Result<Slot, ApiError> {
+        self.slot_in_turn(self.claimant(caller), || ()).await
+    }
+
+    /// Refuses creates and resumes that wait: the server stops, and would end what they get.
+    pub fn close_queue(&self) {
+        self.ledger.close_queue();
     }
 
     /// Refuses work of a key that has used up its day: asked before each execution and upload, too.
@@ -125,7 +144,7 @@ impl Limits {
         self.ledger.live()
     }
 
-    /// Creates that wait for a slot now.
+    /// Creates and resumes that wait for a slot now.
     pub fn waiting(&self) -> u64 {
         self.ledger.waiting()
     }

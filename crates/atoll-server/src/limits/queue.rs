@@ -1,11 +1,11 @@
-//! Creates that wait for a slot of a full server: one line per tenant, and the tenants take turns.
+//! Creates and resumes that wait for a slot of a full server: one line per tenant, and the tenants take turns.
 
 use super::ledger::{Claimant, Slot};
 use crate::api::ApiError;
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
-/// One create. It leaves the queue by dropping the other end of `tell`.
+/// One create or resume. It leaves the queue by dropping the other end of `tell`.
 #[derive(Debug)]
 pub(super) struct Waiter {
     pub(super) claimant: Claimant,
@@ -36,6 +36,12 @@ impl CreateQueue {
             self.lines.push_back(line);
         }
         first
+    }
+
+    /// Removes the newest of the longest line. `None` if no tenant has more than one place.
+    pub(super) fn displace(&mut self) -> Option<Waiter> {
+        let longest = self.lines.iter_mut().max_by_key(|line| line.len())?;
+        if longest.len() > 1 { longest.pop_back() } else { None }
     }
 
     /// Removes those that wait no more.

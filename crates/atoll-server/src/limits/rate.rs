@@ -91,7 +91,17 @@ impl Bucket {
 pub(super) struct Buckets(Arc<Mutex<HashMap<String, Bucket>>>);
 
 impl Buckets {
+    /// Takes one create of the key, if there is one.
     pub(super) fn take(&self, key: &str, limit: u64, now: Instant) -> Result<Rate, ApiError> {
+        self.with_one(key, limit, now, |bucket| bucket.tokens -= 1_000)
+    }
+
+    /// Refuses a key that [`Buckets::take`] would refuse.
+    pub(super) fn check(&self, key: &str, limit: u64, now: Instant) -> Result<(), ApiError> {
+        self.with_one(key, limit, now, |_| {}).map(drop)
+    }
+
+    fn with_one(&self, key: &str, limit: u64, now: Instant, change: fn(&mut Bucket)) -> Result<Rate, ApiError> {
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() > KEPT {
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < MINUTE);
@@ -103,7 +113,7 @@ impl Buckets {
         if bucket.tokens < 1_000 {
             return Err(ApiError::rate_limited(bucket.rate()));
         }
-        bucket.tokens -= 1_000;
+        change(bucket);
         Ok(bucket.rate())
     }
 }

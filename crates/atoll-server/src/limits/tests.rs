@@ -23,7 +23,7 @@ fn limits_with_queue(most: u64, queue_timeout: QueueMillis) -> Limits {
 
 /// Of a create that does not wait.
 fn admit(limits: &Limits, caller: &Caller, now: Timestamp) -> Result<Admission, ApiError> {
-    limits.admit(caller, now).now_or_never().unwrap()
+    limits.admit(caller, now, || ()).now_or_never().unwrap()
 }
 
 fn caller(quotas: Quotas) -> Caller {
@@ -176,7 +176,7 @@ fn of(tenant: &str) -> Caller {
 /// Begins a create, and returns when it is in the queue.
 async fn waiting_create(limits: &Limits, tenant: &str) -> JoinHandle<Result<Admission, ApiError>> {
     let (others, caller, of_task) = (limits.waiting(), of(tenant), limits.clone());
-    let create = tokio::spawn(async move { of_task.admit(&caller, Timestamp::now()).await });
+    let create = tokio::spawn(async move { of_task.admit(&caller, Timestamp::now(), || ()).await });
     while limits.waiting() == others {
         tokio::task::yield_now().await;
     }
@@ -210,7 +210,7 @@ async fn a_create_waits_for_the_queue_timeout_and_is_refused() {
     let limits = limits_with_queue(1, QueueMillis::known(5_000));
     let held = admit(&limits, &of("one"), Timestamp::now()).unwrap();
     let began = tokio::time::Instant::now();
-    let refused = limits.admit(&of("other"), Timestamp::now()).await.unwrap_err();
+    let refused = limits.admit(&of("other"), Timestamp::now(), || ()).await.unwrap_err();
     assert_eq!(
         (refused.code(), refused.retry_after()),
         (ErrorCode::ServerFull, Some(5))
@@ -237,4 +237,84 @@ async fn the_queue_is_bounded_and_a_create_that_leaves_it_takes_no_slot() {
     drop(held);
     assert!(stays.await.unwrap().is_ok());
     assert_eq!((limits.live(), limits.waiting()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_without_a_place_in_a_full_queue_displaces_the_newest_of_the_longest_line() {
+    let limits = limits_with_queue(4, QueueMillis::known(5_000));
+    let held = [(); 4].map(|()| admit(&limits, &of("first"), Timestamp::now()).unwrap());
+    let other = waiting_create(&limits, "other").await;
+    let older = waiting_create(&limits, "one").await;
+    let _old = waiting_create(&limits, "one").await;
+    let newest = waiting_create(&limits, "one").await;
+    // A tenant that has a place displaces no other.
+    assert_eq!(
+        code(admit(&limits, &of("other"), Timestamp::now())),
+        ErrorCode::ServerFull
+    );
+    let of_task = limits.clone();
+    let third = tokio::spawn(async move { of_task.admit(&of("third"), Timestamp::now(), || ()).await });
+    assert_eq!(code(newest.await.unwrap()), ErrorCode::ServerFull);
+    assert_eq!(limits.waiting(), 4);
+    drop(held);
+    for turn in [other, older, third] {
+        assert!(turn.await.unwrap().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_waits_in_the_same_queue() {
+    let limits = limits_with_queue(1, QueueMillis::known(5_000));
+    let held = admit(&limits, &of("one"), Timestamp::now()).unwrap();
+    let of_task = limits.clone();
+    let resume = tokio::spawn(async move { of_task.readmit(&of("other")).await });
+    while limits.waiting() == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(held);
+    let slot = resume.await.unwrap().unwrap();
+    let full = limits.readmit(&of("one")).await.unwrap_err();
+    assert_eq!((full.code(), full.retry_after()), (ErrorCode::ServerFull, Some(5)));
+    drop(slot);
+    assert_eq!(limits.live(), 0);
+}
+
+#[test]
+fn a_key_over_its_rate_does_not_wait() {
+    let limits = limits_with_queue(1, QueueMillis::known(5_000));
+    let caller = caller(Quotas {
+        creates_per_minute: Some(CreatesPerMinute::known(1)),
+        ..Quotas::default()
+    });
+    let _held = admit(&limits, &caller, Timestamp::now()).unwrap();
+    assert_eq!(code(admit(&limits, &caller, Timestamp::now())), ErrorCode::RateLimited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_create_expects_is_kept_while_it_waits_and_only_then() {
+    let limits = limits_with_queue(1, QueueMillis::known(5_000));
+    let expected = std::sync::Arc::new(());
+    let expect = || std::sync::Arc::clone(&expected);
+    let held = limits.admit(&of("one"), Timestamp::now(), expect).await.unwrap();
+    assert_eq!(std::sync::Arc::strong_count(&expected), 1);
+    let caller = of("other");
+    let mut waits = std::pin::pin!(limits.admit(&caller, Timestamp::now(), expect));
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(std::sync::Arc::strong_count(&expected), 2);
+    drop(held);
+    waits.await.unwrap();
+    assert_eq!(std::sync::Arc::strong_count(&expected), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopping_server_refuses_what_waits() {
+    let limits = limits_with_queue(1, QueueMillis::known(5_000));
+    let _held = admit(&limits, &of("one"), Timestamp::now()).unwrap();
+    let waits = waiting_create(&limits, "other").await;
+    limits.close_queue();
+    assert_eq!(code(waits.await.unwrap()), ErrorCode::NotReady);
+    assert_eq!(
+        code(admit(&limits, &of("third"), Timestamp::now())),
+        ErrorCode::ServerFull
+    );
 }

@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::builds::{BuildTarget, Builds, LoggedBuild};
 use crate::clock::Timestamp;
 use crate::descriptors::SharedDescriptors;
-use crate::limits::{Admission, Limits as Quotas};
+use crate::limits::{Admission, Limits as Quotas, Rate, Slot};
 use crate::metrics::{ClaimedFrom, Metrics};
 use crate::owners::Owners;
 use crate::policies::Policies;
@@ -28,7 +28,7 @@ use atoll_core::{EndReason, SandboxId, Tier};
 use atoll_engine::gate::Approver;
 use atoll_engine::policy::Policy;
 use atoll_engine::session::{LifeSpec, Session};
-use atoll_engine::{Node, Origin, SandboxSpec};
+use atoll_engine::{ExpectedClaim, Node, Origin, SandboxSpec};
 use processes::DescriptorLedger;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -106,10 +106,30 @@ impl Sandboxes {
 
     /// Makes a sandbox for a caller who may have one. A caller who goes away before it hears of it gets none.
     pub async fn create(self: &Arc<Self>, caller: &Caller, wish: Wish) -> Result<Made, ApiError> {
+        self.create_in(None, caller, wish).await
+    }
+
+    /// The same in the slot of a sandbox that is gone: it does not wait, and is no second create of the caller.
+    pub async fn replace(
+        self: &Arc<Self>,
+        slot: Arc<Slot>,
+        caller: &Caller,
+        wish: Wish,
+    ) -> Result<Arc<Session>, ApiError> {
+        let made = self.create_in(Some(slot), caller, wish).await?;
+        Ok(made.session)
+    }
+
+    async fn create_in(
+        self: &Arc<Self>,
+        slot: Option<Arc<Slot>>,
+        caller: &Caller,
+        wish: Wish,
+    ) -> Result<Made, ApiError> {
         let (mut tell, heard) = oneshot::channel();
         let (all, caller) = (Arc::clone(self), caller.clone());
         let work = async move {
-            let made = all.make(&caller, wish, &mut tell).await;
+            let made = all.make(slot, &caller, wish, &mut tell).await;
             // Nobody waits any more: what is dropped ends.
             tell.send(made.map(|made| Unheard(Some(made)))).ok();
         };
@@ -120,6 +140,7 @@ impl Sandboxes {
 
     async fn make(
         self: &Arc<Self>,
+        slot: Option<Arc<Slot>>,
         caller: &Caller,
         mut wish: Wish,
         tell: &mut oneshot::Sender<Result<Unheard, ApiError>>,
@@ -129,13 +150,18 @@ impl Sandboxes {
         }
         check_metadata(&wish.metadata)?;
         let policy = self.policy_of(caller, &wish);
-        let chosen = self.choose(&policy, &wish)?;
+        let chosen = self.choose_built(caller, &policy, &wish)?;
         let tier = chosen.tier;
         let template = wish.template.unwrap_or_else(|| self.template.clone());
-        if !self.node.is_open(&template, tier) {
-            self.check_template(caller, &template, tier)?;
-        }
-        let Admission { slot, rate } = self.admit(caller, tell).await?;
+        let (is_claim, limits) = (wish.snapshot.is_none() && !wish.dry_run, wish.limits);
+        let expect = || {
+            let claim = is_claim.then(|| self.node.expect_claim(&template, tier, &limits));
+            claim.flatten()
+        };
+        let (slot, rate) = match slot {
+            Some(slot) => (slot, None),
+            None => self.admit(caller, expect, tell).await?,
+        };
         let began = Instant::now();
         let spec = SandboxSpec {
             tier,
@@ -178,7 +204,6 @@ impl Sandboxes {
             session.end(EndReason::Failed);
             return Err(error.into());
         }
-        let slot = Arc::new(slot);
         session.hold(Arc::clone(&slot));
         self.own(caller, &session);
         Ok(Made {
@@ -189,19 +214,21 @@ impl Sandboxes {
         })
     }
 
-    /// A caller who goes away leaves the queue.
+    /// A caller who goes away leaves the queue. While the create waits, the pool that it will claim from prepares for it.
     async fn admit(
         &self,
         caller: &Caller,
+        expect: impl FnOnce() -> Option<ExpectedClaim>,
         tell: &mut oneshot::Sender<Result<Unheard, ApiError>>,
-    ) -> Result<Admission, ApiError> {
+    ) -> Result<(Arc<Slot>, Option<Rate>), ApiError> {
         let asked = Instant::now();
         let admitted = tokio::select! {
-            admitted = self.quotas.admit(caller, Timestamp::now()) => admitted,
+            admitted = self.quotas.admit(caller, Timestamp::now(), expect) => admitted,
             () = tell.closed() => Err(ApiError::internal()),
         };
         self.metrics.create_waited(asked.elapsed());
-        admitted
+        let Admission { slot, rate } = admitted?;
+        Ok((Arc::new(slot), rate))
     }
 
     /// From now on it is the caller's, until it is seen off.
@@ -212,6 +239,9 @@ impl Sandboxes {
 
     /// One that is not there is refused; one that is not built is begun.
     fn check_template(&self, caller: &Caller, template: &str, tier: Tier) -> Result<(), ApiError> {
+        if self.node.is_open(template, tier) {
+            return Ok(());
+        }
         if tier != Tier::Wasm && !self.has_template(template) {
             return Err(ApiError::new(
                 ErrorCode::NotFound,

@@ -6,24 +6,37 @@ use crate::auth::{Caller, KeyRing};
 use crate::store::StoreError;
 use atoll_engine::audit::Actor;
 use atoll_engine::gate::Approver;
-use atoll_engine::session::{PausedTo, Refused, Session, SessionError, Slot};
+use atoll_engine::session::{PausedTo, Refused, Session, SessionError, Slot, State};
 use atoll_engine::{EngineError, Paused, TierError};
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Sandboxes {
     /// Lets a paused sandbox go on. One that lies on disk needs a place of its maker among the live ones.
     pub async fn resume(&self, by: &Actor, session: &Arc<Session>) -> Result<(), ApiError> {
-        match session.resume(by, self.place_for(session)?).await {
+        match session.resume(by, self.place_for(session).await?).await {
             // It was on its way there.
-            Err(SessionError::Refused(Refused::JustPaused)) => Ok(session.resume(by, self.place_for(session)?).await?),
+            Err(SessionError::Refused(Refused::JustPaused)) => {
+                Ok(session.resume(by, self.place_for(session).await?).await?)
+            }
             done => Ok(done?),
         }
     }
 
-    fn place_for(&self, session: &Session) -> Result<Option<Slot>, ApiError> {
+    /// On a full server this waits, until a slot is free or another request has resumed or ended the sandbox.
+    async fn place_for(&self, session: &Session) -> Result<Option<Slot>, ApiError> {
         let owner = self.owners.find(session.id());
-        let owner = owner.filter(|_| session.paused_to() == Some(PausedTo::Disk));
-        let slot = owner.map(|owner| self.quotas.readmit(&owner)).transpose()?;
+        let Some(owner) = owner.filter(|_| session.paused_to() == Some(PausedTo::Disk)) else {
+            return Ok(None);
+        };
+        let asked = Instant::now();
+        let slot = tokio::select! {
+            biased;
+            slot = self.quotas.readmit(&owner) => Some(slot),
+            () = goes_on(session) => None,
+        };
+        self.metrics.create_waited(asked.elapsed());
+        let slot = slot.transpose()?;
         Ok(slot.map(|slot| Box::new(slot) as Slot))
     }
 
@@ -70,5 +83,14 @@ impl Sandboxes {
         if let Err(error) = self.node.drop_paused(paused).await {
             tracing::error!(error = %crate::chain(&error), "saved state of an ended sandbox could not be removed");
         }
+    }
+}
+
+/// Waits until the sandbox is not paused any more.
+async fn goes_on(session: &Session) {
+    let (_, mut seen) = session.events.span();
+    while session.state() == State::Paused {
+        let new = session.events.after(seen).await;
+        seen = new.last().map_or(seen, |event| event.number);
     }
 }

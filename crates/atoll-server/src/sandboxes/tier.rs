@@ -2,13 +2,27 @@
 
 use super::{Sandboxes, Wish};
 use crate::api::{ApiError, ErrorCode};
+use crate::auth::Caller;
 use atoll_core::Tier;
 use atoll_engine::code_policy::{Needs, needs, review};
 use atoll_engine::policy::Policy;
 use atoll_engine::routing::{Chosen, Facts, NoTier, choose, floor, missing_for};
 
 impl Sandboxes {
-    pub(super) fn choose(&self, policy: &Policy, wish: &Wish) -> Result<Chosen, ApiError> {
+    /// The tier of a new sandbox, whose template is built. Where `auto` takes one that is not built, its build begins, and
+    /// the code runs in the next tier meanwhile.
+    pub(super) fn choose_built(&self, caller: &Caller, policy: &Policy, wish: &Wish) -> Result<Chosen, ApiError> {
+        let chosen = self.choose(policy, wish)?;
+        let template = wish.template.as_ref().unwrap_or(&self.template);
+        let Err(not_built) = self.check_template(caller, template, chosen.tier) else {
+            return Ok(chosen);
+        };
+        let next = chosen.instead(not_built.message()).ok_or(not_built)?;
+        self.check_template(caller, template, next.tier)?;
+        Ok(next)
+    }
+
+    fn choose(&self, policy: &Policy, wish: &Wish) -> Result<Chosen, ApiError> {
         let needs = needs_of(wish);
         let findings = match &wish.code {
             Some((code, language)) if !policy.tiers.rules.is_empty() => review(code, *language, &policy.code).findings,

@@ -126,7 +126,7 @@ fn clients_of_e2b_choose_a_tier_but_none_below_a_floor() -> Result<()> {
 #[test]
 fn a_call_that_keeps_more_from_code_than_its_sandbox_is_denied() -> Result<()> {
     let home = tempfile::tempdir()?;
-    let server = Server::start_with_wasm(home.path())?;
+    let server = Server::start_with_wasm(home.path(), &[])?;
     let id = server.sandbox(&json!({"tier": "wasm"}))?;
     let keeps =
         |what: &str| json!({"code": "print(1)", "policy": {"inherit": "standard", "tiers": {"wasm": {what: false}}}});

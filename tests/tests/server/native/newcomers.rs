@@ -93,6 +93,11 @@ fn a_request_does_not_wait_for_a_build() {
     for (path, call, what) in [
         ("/v1/run", json!({"code": "1"}), "the template `python-min`"),
         ("/v1/sandboxes", json!({}), "the template `python-min`"),
+        (
+            "/v1/run",
+            json!({"code": "1", "tier": "auto"}),
+            "the template `python-min`",
+        ),
         ("/v1/sandboxes", json!({"tier": "wasm"}), "Python for tier `wasm`"),
     ] {
         let answer = server.json("POST", path, &call).unwrap();
@@ -109,9 +114,40 @@ fn a_request_does_not_wait_for_a_build() {
         );
         assert!(answer.header("retry-after").is_some());
     }
+    for phase in [
+        "building template python-min: looking for a Python interpreter",
+        "building Python for tier wasm: installing componentize-py",
+    ] {
+        eventually(phase, || server.log().contains(phase)).unwrap();
+    }
     let url = format!("http://{}", server.api);
     let ran = run_command(server.atoll().args(["run", "--server", &url, "-c", "1"])).unwrap();
     assert_eq!(ran.code, Some(5), "{ran:?}");
+}
+
+/// The build waits for another one, which holds its lock and never ends.
+#[test]
+fn auto_takes_the_next_tier_while_python_for_wasm_is_built() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("wasm")).unwrap();
+    let other_build = std::fs::File::create(home.path().join("wasm/python.lock")).unwrap();
+    other_build.lock().unwrap();
+    let server = Server::start(home.path(), &[]).unwrap();
+    let run = |tier: &str| {
+        let call = json!({"code": "print(6 * 7)", "tier": tier});
+        server.json("POST", "/v1/run", &call).unwrap()
+    };
+    let ran = run("auto").json().unwrap();
+    assert_eq!(
+        (&ran["stdout"], &ran["tier"]),
+        (&json!("42\n"), &json!("jail")),
+        "{ran}"
+    );
+    let reason = ran["tier_choice"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("Python for tier `wasm` is being built"), "{reason}");
+    // That run has begun the build, and who names the tier gets no other.
+    let named = run("wasm");
+    assert_eq!((named.status, named.code().unwrap().as_str()), (503, "not_ready"));
 }
 
 /// As in the document of the API.

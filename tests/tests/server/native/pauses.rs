@@ -2,6 +2,7 @@
 //! own name. What cannot be saved is paused in memory, and says so.
 
 use super::snapshots::{code, gvisor, place, prints, python};
+use crate::admin::wait_for_waiting;
 use anyhow::{Context, Result, ensure};
 use atoll_tests::process::{Process, eventually};
 use atoll_tests::server::{Answer, Server};
@@ -252,6 +253,28 @@ fn on_disk_it_holds_no_place_and_needs_one_to_come_back() -> Result<()> {
     assert_eq!(back.status, 200, "{}", back.text());
     let full = send("POST", "/v1/sandboxes", Some(json!({})))?;
     assert_eq!((full.status, code(&full)?), (429, json!("quota_exceeded")));
+    Ok(())
+}
+
+#[test]
+fn a_resume_on_a_full_server_waits_for_its_turn() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let server = Server::start(home.path(), &["--max-sandboxes", "1", "--queue-timeout", "5m"])?;
+    let id = gvisor(&server)?;
+    python(&server, &id, "x = 41")?;
+    assert_eq!(turned(&server, &id, "pause")?["paused_to"], "disk");
+    let other = server.sandbox(&json!({}))?;
+    std::thread::scope(|scope| -> Result<()> {
+        let resume = scope.spawn(|| turned(&server, &id, "resume"));
+        wait_for_waiting(&server, 1)?;
+        end(&server, &other)?;
+        let back = resume
+            .join()
+            .map_err(|_| anyhow::anyhow!("the resume's thread failed"))?;
+        assert_eq!(back?["state"], "running");
+        Ok(())
+    })?;
+    assert_eq!(python(&server, &id, "print(x + 1)")?, "42\n");
     Ok(())
 }
 

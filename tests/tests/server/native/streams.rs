@@ -49,29 +49,42 @@ fn a_run_as_events_ends_with_the_same_answer() {
     assert!(names.contains(&"result") && end["sandbox_id"] == seen[0].data["sandbox_id"]);
 }
 
-/// Only the second attempt is told; it is in another sandbox.
+/// Only the second attempt is told; it is in another sandbox, which on a full server gets the slot of the first.
 #[test]
 fn a_run_that_is_moved_tells_nothing_of_its_first_tier() {
     let home = tempfile::tempdir().unwrap();
-    let server = Server::start_with_wasm(home.path()).unwrap();
-    let code = "import typing\nprint('once')\ntyping.sys.modules['importlib'].import_module('resour' + 'ce')";
-    let body = json!({"code": code, "tier": "auto"}).to_string();
-    let mut events = Events::open(&server, "POST", "/v1/run", "", Some(&body)).unwrap();
-    let seen = events.rest().unwrap();
-    let of = |name: &str| -> Vec<&Value> {
-        let named = seen.iter().filter(|event| event.name == name);
-        named.map(|event| &event.data).collect()
-    };
-    let (started, stdout, end) = (of("started"), of("stdout"), of("end"));
-    assert_eq!((started.len(), stdout.len(), end.len()), (1, 1, 1), "{seen:?}");
-    assert_eq!(stdout[0]["text"], "once\n");
-    assert_eq!(end[0]["sandbox_id"], started[0]["sandbox_id"]);
-    let choice = &end[0]["tier_choice"];
-    assert_eq!(
-        (&end[0]["tier"], &choice["asked"], &choice["moved_from"]),
-        (&json!("jail"), &json!("auto"), &json!("wasm")),
-        "{choice}"
-    );
+    let server = Server::start_with_wasm(home.path(), &["--max-sandboxes", "1"]).unwrap();
+    // A module that is not in `wasm`, and code that uses more than 2 s of CPU time there.
+    for (code, why) in [
+        (
+            "import typing\nprint('once')\ntyping.sys.modules['importlib'].import_module('resour' + 'ce')",
+            "resource",
+        ),
+        (
+            "import typing\nprint('once')\nwhile typing.sys.platform == 'wasi': pass",
+            "CPU time",
+        ),
+    ] {
+        let body = json!({"code": code, "tier": "auto"}).to_string();
+        let mut events = Events::open(&server, "POST", "/v1/run", "", Some(&body)).unwrap();
+        let seen = events.rest().unwrap();
+        let of = |name: &str| -> Vec<&Value> {
+            let named = seen.iter().filter(|event| event.name == name);
+            named.map(|event| &event.data).collect()
+        };
+        let (started, stdout, end) = (of("started"), of("stdout"), of("end"));
+        assert_eq!((started.len(), stdout.len(), end.len()), (1, 1, 1), "{seen:?}");
+        assert_eq!(stdout[0]["text"], "once\n");
+        assert_eq!(end[0]["sandbox_id"], started[0]["sandbox_id"]);
+        assert_eq!(end[0]["outcome"], "ok", "{}", end[0]);
+        let choice = &end[0]["tier_choice"];
+        assert_eq!(
+            (&end[0]["tier"], &choice["asked"], &choice["moved_from"]),
+            (&json!("jail"), &json!("auto"), &json!("wasm")),
+            "{choice}"
+        );
+        assert!(choice["reason"].as_str().unwrap().contains(why), "{choice}");
+    }
 }
 
 #[test]
@@ -89,6 +102,12 @@ fn a_long_run_tells_what_it_uses() {
     let memory = number("peak_memory_bytes");
     assert!(memory > 0 && memory < number("memory_limit_bytes"), "{usage}");
     assert!(usage["cpu_ms"].is_u64() && number("cpu_limit_ms") > 0, "{usage}");
+    let seen = events.until("usage").unwrap();
+    let next = &seen[seen.len() - 1].data;
+    assert!(
+        next["elapsed_ms"].as_u64() > usage["elapsed_ms"].as_u64(),
+        "{usage} {next}"
+    );
 }
 
 #[test]

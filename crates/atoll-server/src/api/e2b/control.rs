@@ -207,8 +207,11 @@ pub(super) async fn connect(
     let status = match session.state() {
         State::Paused => {
             state.e2b.sandboxes.adopt(&caller, session.id());
-            state.e2b.resume(&caller, &session, &name).await?;
-            StatusCode::CREATED
+            match state.e2b.resume(&caller, &session, &name).await {
+                // Another client that connects was first.
+                Err(_) if session.state() == State::Running => StatusCode::OK,
+                resumed => resumed.map(|()| StatusCode::CREATED)?,
+            }
         }
         State::Running | State::Ended => StatusCode::OK,
     };

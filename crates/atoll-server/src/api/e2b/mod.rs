@@ -30,6 +30,7 @@ mod tokens;
 mod unpack;
 mod user;
 mod waiting;
+mod waking;
 mod watchers;
 mod words;
 

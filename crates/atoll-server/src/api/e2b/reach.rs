@@ -2,6 +2,7 @@
 
 use super::E2b;
 use super::route::{ACCESS, TRAFFIC, header_id, of_host, plain_id, stranger, word};
+use super::waking::Waking;
 use crate::api::ApiError;
 use crate::auth::Caller;
 use atoll_core::SandboxId;
@@ -64,8 +65,7 @@ pub(super) struct Reaches {
 #[derive(Debug)]
 struct Known {
     reach: Reach,
-    /// Requests wake it one after the other: two at once would need two slots on a full server.
-    waking: Arc<tokio::sync::Mutex<()>>,
+    waking: Arc<Waking>,
 }
 
 impl Reaches {
@@ -83,8 +83,8 @@ impl Reaches {
         self.lock().get(id).map(|known| known.reach.clone()).unwrap_or_default()
     }
 
-    /// The lock of those that wake it, if requests wake it.
-    fn waking(&self, id: &SandboxId) -> Option<Arc<tokio::sync::Mutex<()>>> {
+    /// What the requests that wake it share, if requests wake it.
+    fn waking(&self, id: &SandboxId) -> Option<Arc<Waking>> {
         let known = self.lock();
         let one = known.get(id).filter(|known| known.reach.wakes)?;
         Some(Arc::clone(&one.waking))
@@ -139,11 +139,14 @@ impl E2b {
         if !self.may_wake(session.id(), headers, port_inside.is_some()) {
             return Ok(false);
         }
-        let _alone = waking.lock().await;
-        session.settled().await;
-        if session.state() == State::Paused {
-            self.resume_for(&session, extensions).await?;
-        }
+        let wake = async {
+            session.settled().await;
+            match session.state() {
+                State::Paused => self.resume_for(&session, extensions).await,
+                State::Running | State::Ended => Ok(()),
+            }
+        };
+        waking.alone(wake).await?;
         Ok(true)
     }
 
@@ -169,11 +172,7 @@ impl E2b {
         Ok(())
     }
 
-    fn sleeper(
-        &self,
-        headers: &HeaderMap,
-        port_inside: Option<&str>,
-    ) -> Option<(Arc<Session>, Arc<tokio::sync::Mutex<()>>)> {
+    fn sleeper(&self, headers: &HeaderMap, port_inside: Option<&str>) -> Option<(Arc<Session>, Arc<Waking>)> {
         let named = match port_inside {
             Some(name) => Some(name.to_owned()),
             None => header_id(headers).ok()?.map(str::to_owned),

@@ -72,7 +72,7 @@ pub(super) enum Own {
 }
 
 /// Interrupts the execution when it is dropped, unless that was its end.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reins {
     control: Control,
     over: bool,
@@ -164,7 +164,7 @@ impl Job {
         Ok(execution)
     }
 
-    /// The sandbox is of no more use; its place is free for the next one.
+    /// The sandbox is of no more use. The next one gets its slot.
     async fn leave(&self) {
         self.session.end_by(&self.caller.actor(), EndReason::Closed);
         self.session.gone().await;

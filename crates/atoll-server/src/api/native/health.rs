@@ -6,7 +6,7 @@ use crate::ready::Ready;
 use axum::extract::State;
 use std::path::Path;
 
-/// With less left on the disk of the data directory, other servers are to get the work.
+/// With less left on the disk of the data directory or of the audit log, other servers are to get the work.
 const LEAST_DISK_MIB: u64 = 1024;
 
 /// Liveness: the server process responds
@@ -24,7 +24,7 @@ pub(crate) async fn healthz() -> Json<Health> {
 )]
 pub(crate) async fn readyz(State(state): State<AppState>) -> Result<Json<Health>, ApiError> {
     match state.ready.now() {
-        Ready::Ready => match low_disk(state.sandboxes.node().home()) {
+        Ready::Ready => match low_disk(&state) {
             Some(why) => Err(ApiError::not_ready(&why)
                 .hint("free disk space on the server, or bound the audit log with the setting audit.keep_bytes")),
             None => Ok(Json(Health {
@@ -39,11 +39,17 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Result<Json<Health>
     }
 }
 
-/// Why a disk has too little space left; one that cannot be asked is not blamed.
-fn low_disk(home: &Path) -> Option<String> {
-    let disk = rustix::fs::statvfs(home).ok()?;
+/// Why a disk that the server writes to has too little space left.
+fn low_disk(state: &AppState) -> Option<String> {
+    let home = state.sandboxes.node().home();
+    let log = state.settings.audit.options(home).dir;
+    low_disk_of("data directory", home).or_else(|| low_disk_of("audit log", &log))
+}
+
+/// A disk that cannot be queried is not reported.
+fn low_disk_of(what: &str, path: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(path).ok()?;
     let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
-    let why =
-        || format!("the disk of the data directory is nearly full: {left} MiB left, required {LEAST_DISK_MIB} MiB");
+    let why = || format!("the disk of the {what} is nearly full: {left} MiB left, required {LEAST_DISK_MIB} MiB");
     (left < LEAST_DISK_MIB).then(why)
 }

@@ -5,6 +5,7 @@
 use crate::api::said::Said;
 use crate::api::{ApiError, AppState};
 use crate::auth::Caller;
+use crate::limits::Slot;
 use crate::sandboxes::Wish;
 use atoll_core::execution::{Execution, TierChoice};
 use atoll_core::{Limits, Tier};
@@ -17,11 +18,13 @@ use std::sync::Arc;
 pub(super) struct Moves {
     wish: Wish,
     chosen: Chosen,
+    /// The place of the run among the live sandboxes, wherever it is.
+    slot: Arc<Slot>,
 }
 
 impl Moves {
-    pub(super) fn new(wish: Wish, chosen: Chosen) -> Self {
-        Self { wish, chosen }
+    pub(super) fn new(wish: Wish, chosen: Chosen, slot: Arc<Slot>) -> Self {
+        Self { wish, chosen, slot }
     }
 
     /// The limits of a trial. All of its output is held back until its end.
@@ -39,7 +42,7 @@ impl Moves {
             tier: Some(tier),
             ..self.wish.clone()
         };
-        Ok(state.sandboxes.create(caller, wish).await?.session)
+        state.sandboxes.replace(Arc::clone(&self.slot), caller, wish).await
     }
 
     /// Says why it ran where it ran. `moved`: why it was moved, if it was.

@@ -18,6 +18,7 @@ use atoll_engine::Choice;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use std::sync::Arc;
 use utoipa::IntoParams;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -75,7 +76,7 @@ pub(crate) async fn run(
     let again = wish.clone();
     let made = state.sandboxes.create(&caller, wish).await?;
     let job = Job {
-        moves: Some(Moves::new(again, made.chosen)),
+        moves: Some(Moves::new(again, made.chosen, Arc::clone(&made.slot))),
         state: state.clone(),
         caller,
         session: made.session,

@@ -83,8 +83,8 @@ impl Choosing {
 
     /// Where the code goes if this host turns out not to have what the chosen tier needs.
     pub(super) fn instead(&self, chosen: &Chosen, why: &str) -> Option<Chosen> {
-        let reason = || format!("{} is not available on this host: {why}", chosen.tier);
-        let next = chosen.next.map(|tier| moved(tier, reason()));
+        let reason = format!("{} is not available on this host: {why}", chosen.tier);
+        let next = chosen.instead(&reason);
         next.or_else(|| self.instead_of_jail(chosen, why))
     }
 
