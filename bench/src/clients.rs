@@ -1,5 +1,5 @@
-//! From create to the first pandas result with many clients at once: Atoll over HTTP with both profiles, beside containers that
-//! are started by hand for each result.
+//! From create to the first pandas result with many clients at once: Atoll over HTTP with both profiles (`data` created on
+//! demand, and kept ready), beside containers that are started by hand for each result.
 //!
 //! The second table of the README is made from this run ([`crate::readme`]).
 
@@ -11,7 +11,15 @@ use atoll_tests::load::{self, Load, PANDAS, Until};
 
 /// How many at once, and the name of the row.
 pub(crate) const CLIENTS: [(usize, &str); 3] = [(1, "1 client"), (10, "10 clients"), (50, "50 clients")];
-const PROFILES: [&str; 2] = ["small", "data"];
+/// The name of the rows, and the flags of the server.
+const SERVERS: [(&str, &[&str]); 3] = [
+    ("Atoll, profile small", &[]),
+    ("Atoll, profile data", &["--e2b-profile", "data"]),
+    (
+        "Atoll, profile data, 4 kept ready",
+        &["--e2b-profile", "data", "--pool-data", "4"],
+    ),
+];
 /// Results with each number of clients, all together.
 const RESULTS: usize = 200;
 /// Cold containers with one client; with more, each client starts one.
@@ -27,8 +35,8 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         let cold = |count| bundle::cold(&template, (name, words), GROUPBY, count);
         rows.extend(by_hand(&format!("{name} alone"), alone, &cold)?);
     }
-    for profile in PROFILES {
-        rows.extend(of_profile(profile, alone)?);
+    for (name, flags) in SERVERS {
+        rows.extend(of_server(name, flags, alone)?);
     }
     Ok(rows)
 }
@@ -53,9 +61,9 @@ fn at_once(clients: usize, work: &(dyn Fn() -> Result<Vec<f64>> + Sync)) -> Resu
     Ok(Series::of(all.concat()))
 }
 
-fn of_profile(profile: &str, alone: f64) -> Result<Vec<Row>> {
+fn of_server(name: &str, flags: &[&str], alone: f64) -> Result<Vec<Row>> {
     let home = tempfile::tempdir()?;
-    let server = load::server(home.path(), "python-data", 120, &["--e2b-profile", profile])?;
+    let server = load::server(home.path(), "python-data", 120, flags)?;
     let mut rows = Vec::new();
     for (clients, column) in CLIENTS {
         let load = Load {
@@ -67,7 +75,7 @@ fn of_profile(profile: &str, alone: f64) -> Result<Vec<Row>> {
         let seen = load.run(&server)?;
         let mut series = Series::of(seen.rounds);
         series.failures = seen.failures.len();
-        rows.push(named(&series, &format!("Atoll, profile {profile}"), column, alone));
+        rows.push(named(&series, name, column, alone));
     }
     Ok(rows)
 }

@@ -43,7 +43,7 @@ pub enum InputError {
     Twice { name: String },
     #[error("too many inputs: {count}, at most {MAX_INPUTS} allowed")]
     TooMany { count: usize },
-    #[error("inputs in too many directories: {count}, at most {MAX_DIRECTORIES} allowed")]
+    #[error("too many directories in input names: {count}, at most {MAX_DIRECTORIES} allowed")]
     ManyDirectories { count: usize },
     #[error("input name is both a file and a directory: `{name}`")]
     FileAndDirectory { name: String },

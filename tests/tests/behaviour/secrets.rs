@@ -176,6 +176,11 @@ fn a_refused_secret_is_named_by_its_variable() -> Result<()> {
         (&["MY-TOKEN"], "`--secret MY-TOKEN`: invalid secret name"),
         (&["1TOKEN=@file"], "`--secret 1TOKEN`: invalid secret name"),
         (&["TOKEN=@nothing"], "`--secret TOKEN`: cannot read the file"),
+        (&["my_token=@nothing"], "`--secret my_token`: cannot read the file"),
+        (
+            &["hunter22hunter22="],
+            "`--secret` number 1: expected NAME or NAME=@FILE",
+        ),
         (&["TOKEN=hunter22"], "`--secret TOKEN`: expected NAME or NAME=@FILE"),
         (&["TOKEN", "TOKEN"], "`--secret TOKEN`: duplicate name"),
         (&["SHORT"], "secret `SHORT` is too short"),

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const SILENT: fn(&str) = |_| {};
@@ -23,7 +23,23 @@ fn attacking(dir: &Path, report: &str) -> Command {
     let mut command = atoll();
     command.args(["doctor", "--attack", "--template", "python-min", "--report", report]);
     command.current_dir(dir).env("TMPDIR", dir.join("tmp"));
+    command.env("ATOLL_AUDIT_DIR", audit_dir(dir));
     command
+}
+
+/// A log of its own: other tests write to the one of the data directory.
+fn audit_dir(dir: &Path) -> PathBuf {
+    dir.join("audit")
+}
+
+fn entries_are_marked(dir: &Path) -> Result<()> {
+    let exported = run_command(atoll().args(["audit", "export"]).env("ATOLL_AUDIT_DIR", audit_dir(dir)))?;
+    let entries = exported.stdout.lines().map(serde_json::from_str);
+    let entries: Vec<Value> = entries.collect::<Result<_, _>>()?;
+    ensure!(entries.iter().any(|entry| entry["action"] == "execute"), "{exported:?}");
+    let unmarked = entries.iter().find(|entry| entry["attack"] != true);
+    ensure!(unmarked.is_none(), "{unmarked:?}");
+    Ok(())
 }
 
 fn is_empty(dir: &Path) -> Result<()> {
@@ -62,6 +78,9 @@ fn this_install_is_contained_and_the_report_has_the_evidence() -> Result<()> {
         .filter_map(|finding| finding["id"].as_str()?.get(..1))
         .collect();
     assert_eq!(groups.into_iter().collect::<String>(), "CDFNPRZ");
+    let has = |id: &str| findings.iter().any(|finding| finding["id"] == id);
+    let missing: Vec<&str> = LOADS.iter().map(|load| load.id).filter(|id| !has(id)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
     for finding in findings {
         assert_eq!(finding["verdict"], "contained", "{finding}");
         let told = |part: &str| finding[part].as_array().is_some_and(|lines| !lines.is_empty());
@@ -77,6 +96,7 @@ fn this_install_is_contained_and_the_report_has_the_evidence() -> Result<()> {
         "{}",
         report["date"]
     );
+    entries_are_marked(dir.path())?;
     is_empty(&dir.path().join("tmp"))?;
     watch.nothing_left()
 }

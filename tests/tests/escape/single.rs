@@ -1,9 +1,10 @@
-//! The shipped probes of one piece of code each, the shipped loads, and the shipped system calls.
+//! The shipped probes of one piece of code each, and the shipped system calls. The shipped loads run in `attack.rs`, as root and
+//! as an ordinary user: they take most of the time of a whole attack.
 
 use crate::lab::{bench, held, lab};
 use crate::rootless::{here, is_rootless};
 use anyhow::Result;
-use atoll_attack::{Answers, FILES, KERNEL, LOADS, NETWORK, Probe, ROWS, RowControl, ZYGOTE, loads, probes};
+use atoll_attack::{Answers, FILES, KERNEL, NETWORK, Probe, ROWS, RowControl, ZYGOTE, probes};
 
 const SILENT: fn(&str) = |_| {};
 
@@ -32,11 +33,6 @@ async fn zygote() -> Result<()> {
 #[tokio::test]
 async fn network() -> Result<()> {
     all_hold(NETWORK).await
-}
-
-#[tokio::test]
-async fn loads_meet_their_limits_and_run_to_their_end_without_them() -> Result<()> {
-    held(&loads(&bench()?, here(), &LOADS.iter().collect::<Vec<_>>(), &SILENT).await?)
 }
 
 #[tokio::test]

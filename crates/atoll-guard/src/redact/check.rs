@@ -20,7 +20,7 @@ pub enum SecretsError {
     #[error("too many secrets: {count}, at most {MOST} are allowed")]
     Many { count: usize },
     #[error(
-        "secrets total {bytes} bytes, at most {MOST_BYTES} are allowed; pass long values as input files; Atoll does not search output for them"
+        "secrets total {bytes} bytes, at most {MOST_BYTES} are allowed; pass long values as input files, which are not redacted in output"
     )]
     Large { bytes: usize },
     #[error("invalid secret name: use at most {LONGEST_NAME} ASCII letters, digits and `_`, not starting with a digit")]
@@ -30,7 +30,7 @@ pub enum SecretsError {
     )]
     Short { name: String, length: usize },
     #[error(
-        "secret `{name}` is {bytes} bytes long, at most {LONGEST} are allowed; pass it as an input file; Atoll does not search output for it"
+        "secret `{name}` is {bytes} bytes long, at most {LONGEST} are allowed; pass it as an input file, which is not redacted in output"
     )]
     Long { name: String, bytes: usize },
     #[error("secret `{name}` contains a NUL byte, which environment variables cannot hold")]

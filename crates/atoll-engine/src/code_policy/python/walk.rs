@@ -426,7 +426,11 @@ impl<'a> Visitor<'a> for Walker<'_, '_, '_> {
         if let Some(rule) = tables::attribute_rule(name) {
             self.add(rule, keyword, name);
         } else if tables::is_hidden_attribute(name) || self.is_leaving_name(name) {
-            self.add(Rule::HiddenName, keyword, &format!("`{name}` is read by a pattern"));
+            self.add(
+                Rule::HiddenName,
+                keyword,
+                &format!("`{name}` is read through a class pattern"),
+            );
         }
         visitor::walk_pattern_keyword(self, keyword);
     }

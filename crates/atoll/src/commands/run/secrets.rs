@@ -23,13 +23,14 @@ pub(super) fn read(args: &[String]) -> Result<Secrets, Failure> {
     Secrets::new(values).map_err(|error| Failure::bad(&error))
 }
 
-/// The message names the variable if its name is in capitals. Anything else can be a value in the wrong place and is not
-/// shown.
+/// The message names the variable if its name is in capitals or stands before `=@`. Anything else can be a value in the
+/// wrong place and is not shown.
 fn wrong(number: usize, arg: &str, why: &str) -> Failure {
-    let name = arg.split_once('=').map_or(arg, |(name, _)| name);
+    let (name, place) = arg.split_once('=').unwrap_or((arg, ""));
     let is_capital = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_-.".contains(&byte);
     let has_letter = name.contains(|c: char| c.is_ascii_uppercase());
-    let is_shown = has_letter && name.len() <= LONGEST_NAME && name.bytes().all(is_capital);
+    let is_in_capitals = has_letter && name.len() <= LONGEST_NAME && name.bytes().all(is_capital);
+    let is_shown = is_in_capitals || (place.starts_with('@') && Secrets::check_name(name).is_ok());
     Failure::usage(if is_shown {
         format!("`--secret {name}`: {why}")
     } else {
