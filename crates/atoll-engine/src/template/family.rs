@@ -35,25 +35,39 @@ pub(super) fn activity(root: u32) -> Activity {
         })
 }
 
-/// Kills all of them, again and again until no new one shows up: a member may be just starting another.
+/// How often a family is looked at until all of it stands still. Each look reads `/proc` once.
+const MOST_LOOKS: usize = 200;
+
+/// Kills all of them. They are stopped first: a member that runs could start another one just before its end, and that
+/// would no longer be found by its parent.
 pub(super) fn kill(root: u32) {
-    for _ in 0..10 {
-        let before = processes();
-        let family = members(root, &before);
-        let handles: Vec<_> = family.iter().filter_map(|pid| Some((*pid, open(*pid)?))).collect();
-        let now = processes();
-        let mut killed = 0;
-        for (pid, handle) in handles {
-            // The same number and the same beginning: the descriptor is of the member, not of a successor.
-            let same = now.get(&pid).map(|process| process.started) == before.get(&pid).map(|process| process.started);
-            let alive = now.get(&pid).is_some_and(|process| process.state != 'Z');
-            if same && alive && pidfd_send_signal(&handle, Signal::KILL).is_ok() {
-                killed += 1;
-            }
+    let mut before = 0;
+    for _ in 0..MOST_LOOKS {
+        let all = processes();
+        let family = members(root, &all);
+        let running: Vec<_> = family.iter().filter_map(|pid| Some((*pid, all.get(pid)?))).collect();
+        let running: Vec<_> = running.into_iter().filter(|(_, process)| process.can_go_on()).collect();
+        if running.is_empty() && family.len() == before {
+            break;
         }
-        if killed == 0 {
-            return;
+        before = family.len();
+        for (pid, process) in running {
+            send(pid, process, Signal::STOP);
         }
+    }
+    let all = processes();
+    for pid in members(root, &all) {
+        if let Some(process) = all.get(&pid) {
+            send(pid, process, Signal::KILL);
+        }
+    }
+}
+
+/// To the process of that beginning, not to a successor with its number.
+fn send(pid: u32, seen: &Process, signal: Signal) {
+    let Some(handle) = open(pid) else { return };
+    if process(pid).is_some_and(|now| now.started == seen.started) {
+        pidfd_send_signal(&handle, signal).ok();
     }
 }
 
@@ -67,6 +81,14 @@ struct Process {
     state: char,
     cpu_ticks: u64,
     started: u64,
+}
+
+impl Process {
+    /// Neither stopped nor ended. In the state `D` it waits in the kernel, perhaps for a child that is stopped, and sees its
+    /// own signal before it runs on.
+    fn can_go_on(&self) -> bool {
+        !"TtDZX".contains(self.state)
+    }
 }
 
 fn processes() -> HashMap<u32, Process> {
@@ -121,6 +143,7 @@ fn io_bytes(pid: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
     use std::io::Read;
     use std::process::{Command, Stdio};
 
@@ -160,5 +183,25 @@ mod tests {
         kill(shell.id());
         shell.wait().unwrap();
         assert_eq!(output.read(&mut word).unwrap(), 0, "nobody is left to hold the pipe");
+    }
+
+    /// Each child holds the pipe. One that is started while the family is killed must go, too.
+    #[test]
+    fn a_program_that_goes_on_to_start_children_leaves_none() {
+        let script = "echo started; i=0; while [ $i -lt 300 ]; do sleep 1000 & i=$((i+1)); done; wait";
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut word = [0; 8];
+        let mut output = shell.stdout.take().unwrap();
+        output.read_exact(&mut word).unwrap();
+        kill(shell.id());
+        shell.wait().unwrap();
+        let minute = rustix::event::Timespec { tv_sec: 60, tv_nsec: 0 };
+        let mut pipe = [PollFd::new(&output, PollFlags::IN)];
+        assert_eq!(poll(&mut pipe, Some(&minute)).unwrap(), 1, "a child holds the pipe");
     }
 }
