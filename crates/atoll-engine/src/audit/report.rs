@@ -31,7 +31,7 @@ const PAGE: usize = 500;
 pub enum ReportError {
     #[error(transparent)]
     Log(#[from] AuditError),
-    #[error("the audit log has no such entries")]
+    #[error("no entry of the audit log matches --sandbox, --api-key, --since and --until")]
     Empty,
     #[error("the report exceeds {MAX_ENTRIES} entries or {MAX_PAGE_MIB} MiB; narrow it with --since and --until")]
     TooLarge,

@@ -15,7 +15,7 @@ pub enum RecipeFileError {
     Name { name: String },
     #[error("the recipe name `{name}` does not match its directory name `{folder}`")]
     OtherName { name: String, folder: String },
-    #[error("`python` is not a valid version range")]
+    #[error("`python` must be a version range such as `>=3.10,<3.15`")]
     Python {
         #[source]
         source: VersionError,

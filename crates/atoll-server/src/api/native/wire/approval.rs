@@ -33,7 +33,7 @@ pub struct ApprovalView {
     pub asked_by: ApprovalAsker,
     /// Sandbox that the code runs in
     pub sandbox_id: String,
-    /// `null` for a command
+    /// Execution that the request is about; `null` if it is about a command
     pub execution_id: Option<String>,
     /// `code`: approval to run code. `outputs`: approval to release the files of a dry run
     #[schema(example = "code")]
