@@ -6,6 +6,7 @@ use atoll_engine::template::Template;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Each with the words that it needs on a host like this: no cgroups of its own, no network.
 pub(crate) const RUNTIMES: [(&str, &[&str]); 2] = [
@@ -26,14 +27,24 @@ pub(crate) fn cold(
     std::fs::write(dir.path().join("config.json"), config)?;
     let state = dir.path().join("state");
     (0..count)
-        .map(|turn| {
+        .map(|_| {
             let mut command = without_cgroups();
             command.arg(runtime).arg("--root").arg(&state).args(words);
             command.args(["run", "--bundle"]);
-            whole(command.arg(dir.path()).arg(format!("atoll-bench-{turn}")))
+            whole(command.arg(dir.path()).arg(unique_name()))
         })
         .collect::<Result<_>>()
         .with_context(|| format!("`{runtime}` alone"))
+}
+
+/// Containers run at the same time, and `runsc` names a socket of the host after each.
+fn unique_name() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!(
+        "atoll-bench-{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// In a mount namespace of its own without the machine's control groups: `crun` refuses hosts with both versions of them.
