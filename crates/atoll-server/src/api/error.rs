@@ -79,6 +79,8 @@ pub struct ApiError {
     hint: Option<String>,
     retry_after: Option<u64>,
     rate: Option<Rate>,
+    /// The work had begun: a repeat could do it twice.
+    has_begun: bool,
 }
 
 impl ApiError {
@@ -89,7 +91,19 @@ impl ApiError {
             hint: None,
             retry_after: None,
             rate: None,
+            has_begun: false,
         }
+    }
+
+    /// An error that comes when the work had begun: it does not free an `Idempotency-Key`.
+    #[must_use]
+    pub(crate) fn after_begin(mut self) -> Self {
+        self.has_begun = true;
+        self
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     #[must_use]

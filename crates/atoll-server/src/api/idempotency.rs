@@ -89,8 +89,9 @@ impl Once {
 
     /// A repeat gets its answer still. Nothing goes on when the client goes away.
     async fn without_slot(self, name: RequestName, digest: [u8; 32], hold: Hold) -> Result<Response, ApiError> {
-        match self.state.store.find_request(name, digest, Timestamp::now()).await? {
-            Some(known) => repeated(known, hold).await,
+        let store = &self.state.store;
+        match store.find_request(name.clone(), digest, Timestamp::now()).await? {
+            Some(known) => repeated(store, name, known, hold).await,
             None => Err(too_many()),
         }
     }
@@ -155,7 +156,7 @@ impl Asked {
             Ok(None) => return self.first(request, next).await,
             Ok(Some(known)) => {
                 drop((request, next));
-                repeated(known, self.hold.clone()).await
+                repeated(&store, self.name.clone(), known, self.hold.clone()).await
             }
             Err(error) => Err(error.into()),
         };
@@ -175,9 +176,12 @@ impl Asked {
         let under_way = UnderWay::new(once.state.store.clone(), name);
         let copied = once.state.budget.hold(&caller.tenant);
         let answering = async move {
+            let response = next.run(request).await;
+            let error = response.extensions().get::<ApiError>();
+            let has_begun = error.is_some_and(ApiError::has_begun);
             // As the client hears it, so that it is kept in the words of the dialect.
-            let response = spoken(once.dialect, next.run(request).await);
-            relay(under_way, response, copied, tell).await;
+            let response = spoken(once.dialect, response);
+            relay(under_way, response, has_begun, copied, tell).await;
         };
         tokio::select! {
             () = answering => {}

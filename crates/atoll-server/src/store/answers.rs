@@ -38,7 +38,8 @@ pub(crate) struct KeptAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     Pending,
-    Kept(KeptAnswer),
+    /// With an answer whose body has so many bytes.
+    Kept(usize),
     Lost,
     /// Another request has this key.
     Mismatch,
@@ -69,6 +70,11 @@ impl Store {
     ) -> Result<Option<Known>, StoreError> {
         let work = move |connection: &Connection| find(connection, &name, &digest, now);
         self.writer.run(work).await
+    }
+
+    /// The answer of a request that is [`Known::Kept`]. `None`: it made room for newer ones meanwhile.
+    pub(crate) async fn kept_answer(&self, name: RequestName) -> Result<Option<KeptAnswer>, StoreError> {
+        self.reader.run(move |connection| kept(connection, &name)).await
     }
 
     /// Keeps the answer of a request. Old answers of its tenant go if they are too many bytes.
@@ -144,7 +150,7 @@ fn find(
     now: Timestamp,
 ) -> Result<Option<Known>, StoreError> {
     let sql = format!(
-        "SELECT digest, state, status, headers, body FROM answers
+        "SELECT digest, state, length(body) AS length FROM answers
          WHERE {NAMED} AND (state = 'pending' OR created >= ?5)"
     );
     let mut select = connection.prepare_cached(&sql)?;
@@ -169,12 +175,26 @@ fn from_row(row: &Row<'_>, digest: &[u8; 32]) -> Result<Known, StoreError> {
     let state: String = row.get("state")?;
     Ok(match state.as_str() {
         "pending" => Known::Pending,
-        "kept" => Known::Kept(KeptAnswer {
-            status: row.get("status")?,
-            headers: read_back("headers", serde_json::from_str(&row.get::<_, String>("headers")?))?,
-            body: row.get::<_, Vec<u8>>("body")?.into(),
-        }),
+        "kept" => Known::Kept(usize::try_from(row.get::<_, i64>("length")?).unwrap_or(usize::MAX)),
         _ => Known::Lost,
+    })
+}
+
+fn kept(connection: &Connection, name: &RequestName) -> Result<Option<KeptAnswer>, StoreError> {
+    let sql = format!("SELECT status, headers, body FROM answers WHERE {NAMED} AND state = 'kept'");
+    let mut select = connection.prepare_cached(&sql)?;
+    let found = select.query_row(
+        params![name.tenant, name.key_id.as_str(), name.route, name.key],
+        |row| Ok(answer_of(row)),
+    );
+    found.optional()?.transpose()
+}
+
+fn answer_of(row: &Row<'_>) -> Result<KeptAnswer, StoreError> {
+    Ok(KeptAnswer {
+        status: row.get("status")?,
+        headers: read_back("headers", serde_json::from_str(&row.get::<_, String>("headers")?))?,
+        body: row.get::<_, Vec<u8>>("body")?.into(),
     })
 }
 
@@ -273,7 +293,9 @@ mod tests {
         assert_eq!(claim_at(&connection, &one, DAY), Some(Known::Pending));
         assert_eq!(claim_at(&connection, &other, DAY), None);
         keep(&connection, &one, &answer(5), 100).unwrap();
-        assert_eq!(claim_at(&connection, &one, DAY), Some(Known::Kept(answer(5))));
+        assert_eq!(claim_at(&connection, &one, DAY), Some(Known::Kept(5)));
+        assert_eq!(kept(&connection, &one).unwrap(), Some(answer(5)));
+        assert_eq!(kept(&connection, &other).unwrap(), None);
         assert_eq!(claim_at(&connection, &other, DAY), Some(Known::Pending));
         let differs = claim(&connection, &one, &[8; 32], Timestamp::from_millis(DAY), 3).unwrap();
         assert_eq!(differs, Some(Known::Mismatch));
@@ -290,7 +312,7 @@ mod tests {
         keep(&connection, &free, &answer(1), 100).unwrap();
         assert_eq!(lose_pending(&connection).unwrap(), 1);
         assert_eq!(claim_at(&connection, &lost, 0), Some(Known::Lost));
-        assert_eq!(claim_at(&connection, &free, 0), Some(Known::Kept(answer(1))));
+        assert_eq!(claim_at(&connection, &free, 0), Some(Known::Kept(1)));
     }
 
     #[test]
@@ -333,7 +355,7 @@ mod tests {
         }
         assert_eq!(claim_at(&connection, &name("a", "1"), 3), Some(Known::Lost));
         for key in ["2", "3"] {
-            assert_eq!(claim_at(&connection, &name("a", key), 3), Some(Known::Kept(answer(40))));
+            assert_eq!(claim_at(&connection, &name("a", key), 3), Some(Known::Kept(40)));
         }
         assert_eq!(totals(&connection, "a").unwrap(), (3, 80));
     }

@@ -61,10 +61,10 @@ impl Drop for UnderWay {
 }
 
 /// Hands the answer on. One whose length is known is kept before that; a stream is handed on as it comes, and kept before it
-/// ends. `hold` counts the memory of the copy.
-pub(super) async fn relay(under_way: UnderWay, response: Response, hold: Hold, tell: Tell) {
+/// ends. `has_begun`: it is an error that came when the work had begun. `hold` counts the memory of the copy.
+pub(super) async fn relay(under_way: UnderWay, response: Response, has_begun: bool, hold: Hold, tell: Tell) {
     let (parts, body) = response.into_parts();
-    if !is_kept(parts.status) {
+    if !has_begun && !is_kept(parts.status) {
         under_way.free().await;
         tell.send(Ok(Response::from_parts(parts, body))).ok();
         return;

@@ -13,7 +13,7 @@ pub(crate) struct LateRefusal(Arc<AtomicBool>);
 impl LateRefusal {
     /// The stream ends with this error. Called before the piece with the error is handed out.
     pub(crate) fn note(&self, error: &ApiError) {
-        if !is_kept(error.code().status()) {
+        if !error.has_begun() && !is_kept(error.code().status()) {
             self.0.store(true, Ordering::Release);
         }
     }

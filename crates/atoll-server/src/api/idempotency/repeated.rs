@@ -2,7 +2,7 @@
 
 use crate::api::budget::{Hold, in_pieces};
 use crate::api::{ApiError, ErrorCode};
-use crate::store::{KeptAnswer, Known, MOST_KEYS};
+use crate::store::{KeptAnswer, Known, MOST_KEYS, RequestName, Store};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,26 +12,35 @@ const REPLAYED: &str = "idempotent-replayed";
 /// A tenant that has used up its keys comes back after so many seconds.
 const FULL_RETRY: u64 = 3_600;
 
-/// `hold` counts the memory of an answer until its client has it.
-pub(super) async fn repeated(known: Known, hold: Hold) -> Result<Response, ApiError> {
-    let (code, message, hint) = match known {
-        Known::Kept(answer) => {
-            hold.reach(answer.body.len()).await?;
-            return replayed(answer, hold);
+/// `hold` counts the memory of an answer, before it is read, until its client has it.
+pub(super) async fn repeated(store: &Store, name: RequestName, known: Known, hold: Hold) -> Result<Response, ApiError> {
+    match known {
+        Known::Kept(length) => {
+            hold.reach(length).await?;
+            match store.kept_answer(name).await? {
+                Some(answer) => replayed(answer, hold),
+                None => Err(refused(Known::Lost)),
+            }
         }
+        known => Err(refused(known)),
+    }
+}
+
+fn refused(known: Known) -> ApiError {
+    let (code, message, hint) = match known {
         Known::Pending => {
             let message = "the first request with this Idempotency-Key is still running";
-            return Err(ApiError::new(ErrorCode::IdempotencyInProgress, message)
+            return ApiError::new(ErrorCode::IdempotencyInProgress, message)
                 .hint("send it again later to get its answer")
-                .retry(1));
+                .retry(1);
         }
         Known::Full => {
             let message = format!("quota exceeded: the tenant has used {MOST_KEYS} Idempotency-Keys in 24 hours");
-            return Err(ApiError::new(ErrorCode::QuotaExceeded, message)
+            return ApiError::new(ErrorCode::QuotaExceeded, message)
                 .hint("retry later, or send the request without the header")
-                .retry(FULL_RETRY));
+                .retry(FULL_RETRY);
         }
-        Known::Lost => (
+        Known::Kept(_) | Known::Lost => (
             ErrorCode::IdempotencyNoAnswer,
             "a request with this Idempotency-Key was made, and its answer is not stored: it is too large, was cut off, made \
              room for newer ones, or the server ended or had no memory for it",
@@ -44,7 +53,7 @@ pub(super) async fn repeated(known: Known, hold: Hold) -> Result<Response, ApiEr
             "use a new Idempotency-Key for each request; reuse one only to retry the same request",
         ),
     };
-    Err(ApiError::new(code, message).hint(hint))
+    ApiError::new(code, message).hint(hint)
 }
 
 fn replayed(answer: KeptAnswer, hold: Hold) -> Result<Response, ApiError> {

@@ -7,7 +7,7 @@ use super::outputs::{Outputs, collect};
 use super::wire::OutputFiles;
 use super::wish::Variables;
 use crate::api::said::Said;
-use crate::api::{ApiError, AppState};
+use crate::api::{ApiError, AppState, ErrorCode};
 use crate::auth::Caller;
 use crate::limits::Slot;
 use crate::spool::Folder;
@@ -92,6 +92,12 @@ impl Drop for Reins {
     }
 }
 
+/// Whether code may have run. A sandbox that ended may have ended under it; all other errors come before it.
+fn has_begun(execution: &Result<Execution, ApiError>) -> bool {
+    let is_before = |error: &ApiError| error.code() != ErrorCode::Ended;
+    !execution.as_ref().is_err_and(is_before)
+}
+
 /// Starts it. Whoever drops the reins gives it up.
 pub(super) fn start(job: Job) -> (Arc<Said<Own>>, Reins) {
     let (said, control) = (Arc::new(Said::default()), Control::default());
@@ -107,8 +113,9 @@ pub(super) fn start(job: Job) -> (Arc<Said<Own>>, Reins) {
 impl Job {
     async fn run(mut self, said: &Said<Own>, control: &Control) {
         let execution = self.execute(said, control).await;
+        let has_begun = has_begun(&execution);
         let session = Arc::clone(&self.session);
-        let finished = match self.after {
+        let mut finished = match self.after {
             After::Stays => Finished {
                 done: execution,
                 outputs: Outputs::default(),
@@ -134,6 +141,9 @@ impl Job {
                 finished
             }
         };
+        if has_begun {
+            finished.done = finished.done.map_err(ApiError::after_begin);
+        }
         let moved = finished.outputs.bytes();
         self.state.sandboxes.moved(&self.caller, 0, moved);
         said.say(Own::Finished(Box::new(finished)));
@@ -206,5 +216,21 @@ impl Job {
             .sandboxes
             .execute(&self.session, &self.caller.actor(), request, &mut sink)
             .await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_may_have_run_where_its_sandbox_ended() {
+        assert!(has_begun(&Err(ApiError::new(
+            ErrorCode::Ended,
+            "the sandbox has ended"
+        ))));
+        for code in [ErrorCode::ServerFull, ErrorCode::AuditQuota, ErrorCode::NotReady] {
+            assert!(!has_begun(&Err(ApiError::new(code, "refused"))), "{code:?}");
+        }
     }
 }

@@ -122,6 +122,6 @@ async fn filled(state: &AppState, finished: Finished) -> Result<Execution, ApiEr
     let mut execution = finished.done?;
     let most = state.settings.max_body_bytes.get();
     let filled = finished.outputs.fill(&mut execution, most).await;
-    filled.map_err(|error| ApiError::caused_by(&error))?;
+    filled.map_err(|error| ApiError::caused_by(&error).after_begin())?;
     Ok(execution)
 }

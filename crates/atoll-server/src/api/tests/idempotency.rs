@@ -284,6 +284,27 @@ async fn a_stream_that_ends_with_a_refusal_frees_the_key() {
     }
 }
 
+/// The code may have run: as a stream and as one object, the error is the answer of every repeat.
+#[tokio::test]
+async fn an_error_after_the_work_had_begun_does_not_free_the_key() {
+    let world = World::new().await;
+    let key = world.key(&[Scope::Run]).await;
+    let late = || ApiError::server_full(3).after_begin();
+    let whole = counting(Dialect::Native, |_| ApiError::server_full(3).after_begin());
+    let streamed = counting(Dialect::Native, |_| {
+        refused_late(ApiError::server_full(3).after_begin())
+    });
+    for ((route, calls), status) in [(whole, late().code().status()), (streamed, StatusCode::OK)] {
+        for is_repeat in [false, true] {
+            let sent = format!("k{}", status.as_u16());
+            let answer = world.ask(&route, request(&key, &[&sent], "/count", "")).await;
+            assert_eq!((answer.status(), is_replayed(&answer)), (status, is_repeat));
+            text(answer).await;
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "{status}");
+    }
+}
+
 /// The key is free before the stream breaks off.
 #[tokio::test]
 async fn a_stream_that_breaks_off_with_a_refusal_frees_the_key() {
