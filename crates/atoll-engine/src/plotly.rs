@@ -101,6 +101,10 @@ mod tests {
             page.contains("content=\"default-src 'none'; script-src 'sha256-"),
             "{page}"
         );
+        assert!(
+            page.contains("showSendToCloud: false"),
+            "no button that sends the figure away"
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ const draw = async () => {
     tell(`This page cannot draw ${undrawn.join(", ")}: plotly needs generated code or map data from the network for it, and the page allows neither.`);
     if (traces.every((trace) => trace.visible === false)) return;
   }
-  const config = { displaylogo: false, responsive: true };
+  const config = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "" };
   await Plotly.newPlot("chart", { data: traces, layout, frames, config });
 };
 
