@@ -4,7 +4,7 @@
 //! in a template.
 
 /// Endings that `pip` and `uv` read as a file of the working directory.
-const ARCHIVES: [&str; 12] = [
+const ARCHIVES: [&str; 13] = [
     ".whl",
     ".zip",
     ".tar",
@@ -17,6 +17,7 @@ const ARCHIVES: [&str; 12] = [
     ".tar.xz",
     ".tar.lz",
     ".tar.lzma",
+    ".tar.zst",
 ];
 
 /// Longer operators first, so that `===` is not read as `==`.
@@ -27,7 +28,7 @@ pub(super) fn name_of(text: &str) -> Option<&str> {
     let (name, rest) = split_name(text)?;
     let versions = after_extras(rest.trim_matches(' '))?.trim_matches(' ');
     let is_range = versions.is_empty() || versions.split(',').all(is_clause);
-    let is_file = is_archive(name) || is_archive(text);
+    let is_file = is_archive(name) || text.split(',').any(|part| is_archive(part.trim_matches(' ')));
     (is_range && !is_file).then_some(name)
 }
 
@@ -129,6 +130,9 @@ mod tests {
             "x-1.0.tar.gz",
             "x.ZIP[all]",
             "x==1.0.zip",
+            "x==1.0.zip ",
+            "x==1.0.whl ,<3",
+            "x==1.0.tar.zst",
         ] {
             assert_eq!(name_of(text), None, "{text}");
         }

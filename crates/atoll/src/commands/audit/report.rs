@@ -127,12 +127,15 @@ fn verified(report: &ProvenReport, key: &PublicKey) -> String {
     let text = text::report(&report.query, &report.entries);
     let (entries, place) = (report.entries.len(), report.checkpoint);
     let note = report.other_version.as_ref().map(|version| {
-        format!("note: written by Atoll {version}; the records are verified, the page around them is not compared\n")
+        format!(
+            "note: written by Atoll {version}. The records below are verified; the page in the file is not, so do not rely on \
+             what a browser shows\n\n"
+        )
     });
     format!(
-        "{text}\nreport verified: {entries} entries, key {key}\ncheckpoint {}:{}\n{}",
+        "{}{text}\nreport verified: {entries} entries, key {key}\ncheckpoint {}:{}\n",
+        note.as_deref().unwrap_or_default(),
         place.seq,
-        place.hash,
-        note.as_deref().unwrap_or_default()
+        place.hash
     )
 }
